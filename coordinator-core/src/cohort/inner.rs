@@ -1,0 +1,247 @@
+//! Shards of queues, and the I/O that their transitions ask for.
+
+use super::{
+    effects::{Dropped, Effects},
+    options::CohortOptions,
+    queue::{Arrival, ScopeQueue},
+    requests::Told,
+    rules::Rules,
+    slot::{Granted, Slot, lock},
+    waiters::Patience,
+};
+use crate::{Driver, Error, ErrorKind, Left, Mode, Scope, Session, telemetry};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    hash::{BuildHasherDefault, Hasher},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, Weak},
+};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tracing::Instrument;
+
+const SHARDS: usize = 16;
+
+pub(super) struct Inner<D: Driver> {
+    pub(super) driver: D,
+    pub(super) options: CohortOptions,
+    pub(super) room: Option<Arc<Semaphore>>,
+    rules: Rules,
+    shards: [Mutex<Shard<D::Grant>>; SHARDS],
+    closed: OnceLock<()>,
+    emptied: Notify,
+}
+
+struct Shard<G> {
+    queues: HashMap<Scope, ScopeQueue<G>, BuildHasherDefault<DigestHasher>>,
+    /// Tickets and tenures: never the same number twice, also after a scope's queue was over.
+    next: u64,
+}
+
+/// How a caller's request was met.
+pub(super) enum Entered<G> {
+    Granted(Granted<G>),
+    Refused,
+    Queued {
+        ticket: u64,
+        slot: Arc<Slot<G>>,
+    },
+    /// The instance is at its cap of scopes.
+    Full,
+    Closed,
+}
+
+impl<D: Driver> Inner<D> {
+    pub(super) fn new(driver: D, options: CohortOptions) -> Self {
+        let shard = || Mutex::new(Shard { queues: HashMap::default(), next: 0 });
+        Self {
+            driver,
+            rules: Rules {
+                window: options.window,
+                longest_tenure: options.longest_tenure,
+                outlast_outages: options.outlast_outages,
+            },
+            room: options.most_scopes.map(|most| Arc::new(Semaphore::new(most))),
+            options,
+            shards: std::array::from_fn(|_| shard()),
+            closed: OnceLock::new(),
+            emptied: Notify::new(),
+        }
+    }
+
+    fn shard(&self, scope: &Scope) -> MutexGuard<'_, Shard<D::Grant>> {
+        lock(&self.shards[usize::from(scope.digest()[8]) % SHARDS])
+    }
+
+    pub(super) fn enter(
+        self: &Arc<Self>,
+        scope: Scope,
+        mode: Mode,
+        patience: Patience,
+        mut room: Option<OwnedSemaphorePermit>,
+    ) -> Entered<D::Grant> {
+        let mut effects = Effects::new();
+        let mut guard = self.shard(&scope);
+        if self.closed.get().is_some() {
+            return Entered::Closed;
+        }
+        let shard = &mut *guard;
+        let ticket = shard.next;
+        shard.next += 1;
+        let queue = match shard.queues.entry(scope) {
+            Entry::Occupied(occupied) => occupied.into_mut(),
+            Entry::Vacant(vacant) => match self.driver.without_backend() {
+                Some(grant) => vacant.insert(ScopeQueue::without_backend(Granted { grant, tenure: ticket })),
+                None => {
+                    if let (Some(all), None) = (&self.room, &room) {
+                        match Arc::clone(all).try_acquire_owned() {
+                            Ok(permit) => room = Some(permit),
+                            Err(_) => return Entered::Full,
+                        }
+                    }
+                    vacant.insert(ScopeQueue::new(room.take()))
+                }
+            },
+        };
+        let arrival = queue.arrive(ticket, mode, patience, &mut effects);
+        drop(guard);
+        drop(room);
+        self.perform(scope, effects);
+        match arrival {
+            Arrival::Granted(granted) => Entered::Granted(granted),
+            Arrival::Refused => Entered::Refused,
+            Arrival::Queued(slot) => Entered::Queued { ticket, slot },
+        }
+    }
+
+    /// One event of a scope's queue, if there is one, and then what it asks for.
+    ///
+    /// `event` also gets a number that was never used; the outcome of an unlock that it started is told.
+    pub(super) fn event<R>(
+        self: &Arc<Self>,
+        scope: Scope,
+        event: impl FnOnce(&mut ScopeQueue<D::Grant>, u64, &Rules, &mut Effects<D::Grant>) -> R,
+    ) -> (Option<R>, Option<Told>) {
+        let mut effects = Effects::new();
+        let mut guard = self.shard(&scope);
+        let shard = &mut *guard;
+        let next = shard.next;
+        shard.next += 1;
+        let result = match shard.queues.entry(scope) {
+            Entry::Vacant(_) => None,
+            Entry::Occupied(mut occupied) => {
+                let result = event(occupied.get_mut(), next, &self.rules, &mut effects);
+                if occupied.get().is_over() {
+                    effects.dropped.push(Dropped::Queue(occupied.remove()));
+                }
+                Some(result)
+            }
+        };
+        drop(guard);
+        (result, self.perform(scope, effects))
+    }
+
+    /// Gives a granted lock back; the outcome is told if that frees it at the backend.
+    pub(super) fn leave(self: &Arc<Self>, scope: Scope, tenure: u64) -> Option<Told> {
+        self.event(scope, |queue, _, _, effects| queue.leave(tenure, effects)).1
+    }
+
+    fn perform(self: &Arc<Self>, scope: Scope, effects: Effects<D::Grant>) -> Option<Told> {
+        for waker in effects.wakers {
+            waker.wake();
+        }
+        if let Some(wanted) = effects.unwanted {
+            wanted.end();
+        }
+        if let Some(lost) = effects.lost.filter(|lost| lost.leases > 0) {
+            telemetry::lost(scope, lost.leases, lost.reason);
+        }
+        let told = effects.request.and_then(|request| request.make(self, scope));
+        if !effects.dropped.is_empty() {
+            drop(effects.dropped);
+            if self.closed.get().is_some() {
+                self.emptied.notify_waiters();
+            }
+        }
+        told
+    }
+
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        drop(self.options.upkeep.spawn(task.in_current_span()));
+    }
+
+    /// Who queues behind leases of a lost session asks anew at once.
+    pub(super) fn hand_losses_on(self: &Arc<Self>, session: Session) {
+        let inner = Arc::downgrade(self);
+        drop(self.options.upkeep.spawn(async move {
+            session.lost().await;
+            if let Some(inner) = Weak::upgrade(&inner) {
+                inner.look_for_losses();
+            }
+        }));
+    }
+
+    pub(super) fn look_for_losses(self: &Arc<Self>) {
+        for scope in self.scopes() {
+            self.event(scope, |queue, _, _, effects| queue.look_for_loss(effects));
+        }
+    }
+
+    /// All scopes that somebody holds or waits for.
+    pub(super) fn scopes(&self) -> Vec<Scope> {
+        self.shards.iter().flat_map(|shard| lock(shard).queues.keys().copied().collect::<Vec<_>>()).collect()
+    }
+
+    pub(super) fn view<R>(&self, scope: Scope, view: impl FnOnce(&ScopeQueue<D::Grant>) -> R) -> Option<R> {
+        self.shard(&scope).queues.get(&scope).map(view)
+    }
+
+    /// From here on who comes is refused, and so is who waits.
+    pub(super) fn close(self: &Arc<Self>) {
+        let _ = self.closed.set(());
+        if let Some(room) = &self.room {
+            room.close();
+        }
+        for scope in self.scopes() {
+            self.event(scope, |queue, _, _, effects| queue.refuse_waiters(&closed(), effects));
+        }
+    }
+
+    /// Resolves when nothing is held or waited for.
+    pub(super) async fn empty(&self) {
+        loop {
+            let emptied = self.emptied.notified();
+            if self.scopes().is_empty() {
+                return;
+            }
+            emptied.await;
+        }
+    }
+
+    pub(super) fn left(&self) -> Vec<Left> {
+        let left = |scope| self.view(scope, |queue| queue.left(scope)).flatten();
+        self.scopes().into_iter().filter_map(left).collect()
+    }
+}
+
+pub(super) fn closed() -> Error {
+    Error::new(ErrorKind::ShutDown, "acquire", "the coordinator was shut down")
+}
+
+/// Keys are SHA-256 digests already.
+#[derive(Default)]
+struct DigestHasher(u64);
+
+impl Hasher for DigestHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key;
+    }
+}

@@ -1,0 +1,203 @@
+//! The queue of this process's callers: only the head of a scope's queue talks to the backend.
+
+mod effects;
+mod holding;
+mod inner;
+mod options;
+mod place;
+mod queue;
+mod requests;
+mod rules;
+mod slot;
+mod waiters;
+
+use crate::{
+    CohortBacked, Driver, ErasureCoordinator, Error, ErrorKind, Inspection, Lease, Left, Mode, Scope, Shutdown,
+    telemetry,
+};
+use async_trait::async_trait;
+use holding::Holding;
+use inner::{Entered, Inner, closed};
+pub use options::CohortOptions;
+use place::Place;
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::sync::OwnedSemaphorePermit;
+use tracing::Instrument;
+use waiters::Patience;
+
+/// A coordinator over a [`Driver`]: queues, hand-off, shared counting, cancel and drop, loss.
+///
+/// A released scope goes to the next local waiter, and shared callers join a shared lock that the instance has, for
+/// a window of some milliseconds; then the driver is asked whether another instance waits.
+pub struct Cohort<D: Driver>(Arc<Inner<D>>);
+
+impl<D: Driver> Cohort<D> {
+    /// A cohort over `driver`.
+    pub fn new(driver: D, options: CohortOptions) -> Self {
+        Self(Arc::new(Inner::new(driver, options)))
+    }
+
+    /// What is under it.
+    pub fn driver(&self) -> &D {
+        &self.0.driver
+    }
+
+    /// How many scopes are held or waited for now.
+    pub fn scopes(&self) -> usize {
+        self.0.scopes().len()
+    }
+
+    fn digest(&self, scope: &Scope) -> Scope {
+        self.0.options.digest_key.as_ref().map_or(*scope, |key| scope.keyed(key))
+    }
+
+    async fn enter(
+        &self,
+        scope: &Scope,
+        mode: Mode,
+        patience: Patience,
+        room: Option<OwnedSemaphorePermit>,
+    ) -> Result<Option<Lease>, Error> {
+        let (named, scope) = (*scope, self.digest(scope));
+        let begin = Instant::now();
+        let granted = match self.0.enter(scope, mode, patience, room) {
+            Entered::Granted(granted) => Ok(Some(granted)),
+            entered => {
+                let span = tracing::debug_span!("acquire", %scope, %mode);
+                self.wait(entered, scope, mode, patience).instrument(span).await
+            }
+        };
+        let now = Instant::now();
+        let wait = now.saturating_duration_since(begin);
+        match granted {
+            Ok(Some(granted)) => {
+                telemetry::granted(scope, mode, wait);
+                let hold = Holding::new(Arc::clone(&self.0), scope, mode, granted, now);
+                Ok(Some(Lease::new(named, mode, hold)))
+            }
+            Ok(None) => {
+                telemetry::not_granted(scope, mode, wait, Ok(()));
+                Ok(None)
+            }
+            Err(error) => {
+                telemetry::not_granted(scope, mode, wait, Err(&error));
+                Err(error)
+            }
+        }
+    }
+
+    async fn wait(
+        &self,
+        mut entered: Entered<D::Grant>,
+        scope: Scope,
+        mode: Mode,
+        patience: Patience,
+    ) -> slot::Answer<D::Grant> {
+        loop {
+            entered = match entered {
+                Entered::Granted(granted) => return Ok(Some(granted)),
+                Entered::Refused => return Ok(None),
+                Entered::Closed => return Err(closed()),
+                Entered::Queued { ticket, slot } => return Place::new(Arc::clone(&self.0), scope, ticket, slot).await,
+                Entered::Full => {
+                    let limit = if patience == Patience::Try { Duration::ZERO } else { self.0.options.wait_for_room };
+                    let room = self.room(1, limit).await?;
+                    self.0.enter(scope, mode, patience, room)
+                }
+            };
+        }
+    }
+
+    /// Room for that many scopes, taken at once.
+    async fn room(&self, scopes: usize, limit: Duration) -> Result<Option<OwnedSemaphorePermit>, Error> {
+        let (Some(room), most) = (&self.0.room, self.0.options.most_scopes.unwrap_or(usize::MAX)) else {
+            return Ok(None);
+        };
+        let invalid = || {
+            let message = format!("{scopes} scopes at once are more than the {most} that this instance may hold");
+            Error::new(ErrorKind::Invalid, "acquire", message)
+        };
+        let many = u32::try_from(scopes).ok().filter(|_| scopes <= most).ok_or_else(invalid)?;
+        let permit = tokio::select! {
+            biased;
+            permit = Arc::clone(room).acquire_many_owned(many) => permit,
+            () = self.0.options.upkeep.sleep(limit) => {
+                let message = format!("the instance holds its {most} scopes, and none was freed in {limit:?}");
+                return Err(Error::new(ErrorKind::Unavailable, "acquire", message));
+            }
+        };
+        permit.map(Some).map_err(|_| closed())
+    }
+
+    /// What the queue of this instance knows, under the name of `instance`.
+    fn own_view(&self, scope: Scope) -> Inspection {
+        self.0.view(scope, queue::ScopeQueue::inspection).unwrap_or_default()
+    }
+}
+
+#[async_trait]
+impl<B: CohortBacked> ErasureCoordinator for B {
+    fn is_distributed(&self) -> bool {
+        B::Driver::DISTRIBUTED
+    }
+
+    async fn acquire(&self, scope: &Scope, mode: Mode) -> Result<Lease, Error> {
+        let unwanted = || Error::new(ErrorKind::Unavailable, "acquire", "the driver gave the wait up");
+        self.cohort().enter(scope, mode, Patience::Wait, None).await?.ok_or_else(unwanted)
+    }
+
+    async fn try_acquire(&self, scope: &Scope, mode: Mode) -> Result<Option<Lease>, Error> {
+        self.cohort().enter(scope, mode, Patience::Try, None).await
+    }
+
+    async fn inspect(&self, scope: &Scope) -> Result<Inspection, Error> {
+        let (cohort, scope) = (self.cohort(), self.cohort().digest(scope));
+        let own = cohort.own_view(scope);
+        if cohort.0.driver.without_backend().is_some() {
+            return Ok(own);
+        }
+        let inner = Arc::clone(&cohort.0);
+        cohort.0.ask("inspect", async move { inner.driver.inspect(scope, own).await }).await
+    }
+
+    async fn acquire_sorted(&self, wanted: &[(Scope, Mode)]) -> Result<Vec<Lease>, Error> {
+        let cohort = self.cohort();
+        let mut room = cohort.room(wanted.len(), cohort.0.options.wait_for_room).await?;
+        let mut leases = Vec::with_capacity(wanted.len());
+        for (scope, mode) in wanted {
+            let one = room.as_mut().and_then(|room| room.split(1));
+            leases.extend(cohort.enter(scope, *mode, Patience::Wait, one).await?);
+        }
+        Ok(leases)
+    }
+
+    async fn shutdown(&self, limit: Duration) -> Result<Shutdown, Error> {
+        let inner = Arc::clone(&self.cohort().0);
+        inner.close();
+        tokio::select! {
+            biased;
+            () = inner.empty() => {}
+            () = inner.options.upkeep.sleep(limit) => {}
+        }
+        let left: Vec<Left> = inner.left();
+        let closing = Arc::clone(&inner);
+        inner
+            .ask("shutdown", async move {
+                closing.driver.close().await;
+                closing.look_for_losses();
+                Ok(())
+            })
+            .await?;
+        Ok(Shutdown::new(left))
+    }
+}
+
+impl<D: Driver> fmt::Debug for Cohort<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cohort").field("scopes", &self.scopes()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,84 @@
+use super::{
+    effects::Effects,
+    slot::{Answer, Slot},
+};
+use crate::Mode;
+use std::{collections::BTreeMap, sync::Arc};
+
+/// The callers of one scope that wait, in the order in which they came.
+pub(super) struct Waiters<G> {
+    /// By ticket: a cancel removes in O(log n), whoever stands before it.
+    by_ticket: BTreeMap<u64, Waiter<G>>,
+    tries: usize,
+}
+
+struct Waiter<G> {
+    mode: Mode,
+    patience: Patience,
+    slot: Arc<Slot<G>>,
+}
+
+/// A try waits for what ends by itself (another try, a release, a probe), never for a holder or a waiter.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Patience {
+    Wait,
+    Try,
+}
+
+impl<G: Clone> Waiters<G> {
+    pub(super) fn new() -> Self {
+        Self { by_ticket: BTreeMap::new(), tries: 0 }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_ticket.is_empty()
+    }
+
+    pub(super) fn head(&self) -> Option<(Mode, Patience)> {
+        self.by_ticket.values().next().map(|waiter| (waiter.mode, waiter.patience))
+    }
+
+    pub(super) fn modes(&self) -> impl Iterator<Item = Mode> {
+        self.by_ticket.values().map(|waiter| waiter.mode)
+    }
+
+    pub(super) fn push(&mut self, ticket: u64, mode: Mode, patience: Patience) -> Arc<Slot<G>> {
+        let slot = Arc::new(Slot::new());
+        self.tries += usize::from(patience == Patience::Try);
+        self.by_ticket.insert(ticket, Waiter { mode, patience, slot: Arc::clone(&slot) });
+        slot
+    }
+
+    pub(super) fn remove(&mut self, ticket: u64) {
+        if let Some(waiter) = self.by_ticket.remove(&ticket) {
+            self.tries -= usize::from(waiter.patience == Patience::Try);
+        }
+    }
+
+    pub(super) fn settle_head(&mut self, answer: Answer<G>, effects: &mut Effects<G>) {
+        if let Some((_, waiter)) = self.by_ticket.pop_first() {
+            self.tries -= usize::from(waiter.patience == Patience::Try);
+            waiter.slot.settle(answer, effects);
+        }
+    }
+
+    pub(super) fn settle_tries(&mut self, answer: &Answer<G>, effects: &mut Effects<G>) {
+        if std::mem::take(&mut self.tries) == 0 {
+            return;
+        }
+        self.by_ticket.retain(|_, waiter| {
+            let stays = waiter.patience == Patience::Wait;
+            if !stays {
+                waiter.slot.settle(answer.clone(), effects);
+            }
+            stays
+        });
+    }
+
+    pub(super) fn settle_all(&mut self, answer: &Answer<G>, effects: &mut Effects<G>) {
+        self.tries = 0;
+        for waiter in std::mem::take(&mut self.by_ticket).into_values() {
+            waiter.slot.settle(answer.clone(), effects);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+use crate::{Error, Inspection, Lease, Mode, Scope, Shutdown};
+use async_trait::async_trait;
+use std::{fmt, sync::Arc, time::Duration};
+
+/// A lock per scope, spanning what [`is_distributed`](Self::is_distributed) says.
+///
+/// What an implementation owes:
+/// - While an exclusive lease of a scope is live, no other lease of that scope is; shared leases coexist.
+/// - `is_distributed` is a constant of the type, never configuration.
+/// - Any future may be dropped at any await: nothing stays held or queued because of it.
+/// - Dropping a [`Lease`] frees its scope promptly, without blocking, also when the caller's runtime is gone.
+/// - Contention is not an error, inspection takes nothing, a scope's name never leaves the process.
+///
+/// Usually held as `Arc<dyn ErasureCoordinator>`. The conveniences are in
+/// [`ErasureCoordinatorExt`](crate::ErasureCoordinatorExt).
+#[async_trait]
+pub trait ErasureCoordinator: Send + Sync + fmt::Debug {
+    /// Whether leases exclude callers in other processes and on other hosts.
+    fn is_distributed(&self) -> bool;
+
+    /// Waits until the scope can be held in this mode.
+    ///
+    /// # Errors
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the backend can't be asked, or the instance is at its cap
+    /// of scopes for too long; [`ShutDown`](crate::ErrorKind::ShutDown) after a shutdown.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time: the place in the queue, or the lease that was just granted, is given back.
+    async fn acquire(&self, scope: &Scope, mode: Mode) -> Result<Lease, Error>;
+
+    /// Takes the scope if it is free; `Ok(None)` when somebody holds it or waits for it.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Self::acquire).
+    async fn try_acquire(&self, scope: &Scope, mode: Mode) -> Result<Option<Lease>, Error>;
+
+    /// Who holds the scope and who waits for it.
+    ///
+    /// # Errors
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the backend can't be asked.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time; it takes nothing.
+    async fn inspect(&self, scope: &Scope) -> Result<Inspection, Error>;
+
+    /// Takes several scopes, which come sorted and distinct from
+    /// [`acquire_all`](crate::ErasureCoordinatorExt::acquire_all).
+    ///
+    /// A coordinator with a cap of scopes overrides this to reserve the room for all of them at once, else two
+    /// callers with half of the room each would wait for each other.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire); nothing stays held then.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time; nothing stays held.
+    async fn acquire_sorted(&self, wanted: &[(Scope, Mode)]) -> Result<Vec<Lease>, Error> {
+        let mut leases = Vec::with_capacity(wanted.len());
+        for (scope, mode) in wanted {
+            leases.push(self.acquire(scope, *mode).await?);
+        }
+        Ok(leases)
+    }
+
+    /// Refuses new requests, waits up to `limit` for the leases, frees the rest and says what was left.
+    ///
+    /// Callers that wait in a queue are refused at once. A lease that is left is lost with
+    /// [`LossReason::ShutDown`](crate::LossReason::ShutDown), also where an irreversible step still runs under it:
+    /// choose the limit longer than such a step takes. The default is for a coordinator that keeps nothing.
+    ///
+    /// # Errors
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the coordinator's own tasks are gone.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time: new requests stay refused, leases are not freed by force; call it again.
+    async fn shutdown(&self, limit: Duration) -> Result<Shutdown, Error> {
+        let _ = limit;
+        Ok(Shutdown::default())
+    }
+
+    /// The same number for every handle of one coordinator, another for another one that lives.
+    ///
+    /// [`under_lock`](crate::under_lock) tells by it whether a task would wait for itself.
+    fn identity(&self) -> usize {
+        std::ptr::from_ref(self).cast::<()>().addr()
+    }
+}
+
+#[async_trait]
+impl<C: ErasureCoordinator + ?Sized> ErasureCoordinator for Arc<C> {
+    fn is_distributed(&self) -> bool {
+        (**self).is_distributed()
+    }
+
+    async fn acquire(&self, scope: &Scope, mode: Mode) -> Result<Lease, Error> {
+        (**self).acquire(scope, mode).await
+    }
+
+    async fn try_acquire(&self, scope: &Scope, mode: Mode) -> Result<Option<Lease>, Error> {
+        (**self).try_acquire(scope, mode).await
+    }
+
+    async fn inspect(&self, scope: &Scope) -> Result<Inspection, Error> {
+        (**self).inspect(scope).await
+    }
+
+    async fn acquire_sorted(&self, wanted: &[(Scope, Mode)]) -> Result<Vec<Lease>, Error> {
+        (**self).acquire_sorted(wanted).await
+    }
+
+    async fn shutdown(&self, limit: Duration) -> Result<Shutdown, Error> {
+        (**self).shutdown(limit).await
+    }
+
+    fn identity(&self) -> usize {
+        (**self).identity()
+    }
+}

@@ -1,0 +1,96 @@
+use crate::LossReason;
+use std::{error, fmt, sync::Arc};
+
+/// What a caller does about an error.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The backend, or room at it, can't be had now: retry.
+    Unavailable,
+    /// The lease may no longer exclude others: stop.
+    Lost(LossReason),
+    /// The call or the configuration can't ever work: fix it.
+    Invalid,
+    /// This task holds the scope already and would wait for itself: fix the call.
+    Reentrant,
+    /// The coordinator was shut down: stop.
+    ShutDown,
+}
+
+/// A failure: what was tried, what a caller can do about it, and the driver's own error as source.
+///
+/// Cheap to clone: one failure of a backend answers every waiter of a scope.
+#[derive(Clone)]
+pub struct Error(Arc<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    operation: &'static str,
+    message: String,
+    source: Option<Box<dyn error::Error + Send + Sync>>,
+}
+
+impl Error {
+    /// An error without a cause of its own.
+    pub fn new(kind: ErrorKind, operation: &'static str, message: impl Into<String>) -> Self {
+        Self(Arc::new(Inner { kind, operation, message: message.into(), source: None }))
+    }
+
+    /// An error that another one caused.
+    pub fn with_source(
+        kind: ErrorKind,
+        operation: &'static str,
+        message: impl Into<String>,
+        source: impl Into<Box<dyn error::Error + Send + Sync>>,
+    ) -> Self {
+        Self(Arc::new(Inner { kind, operation, message: message.into(), source: Some(source.into()) }))
+    }
+
+    /// The lease was lost.
+    pub fn lost(operation: &'static str, reason: LossReason) -> Self {
+        Self::new(ErrorKind::Lost(reason), operation, format!("the lease was lost: {reason}"))
+    }
+
+    /// What to do about it.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// What was tried.
+    pub fn operation(&self) -> &'static str {
+        self.0.operation
+    }
+
+    /// Whether the same call may succeed later.
+    pub fn is_retryable(&self) -> bool {
+        self.kind() == ErrorKind::Unavailable
+    }
+
+    /// Whether a lease was lost.
+    pub fn is_lost(&self) -> bool {
+        matches!(self.kind(), ErrorKind::Lost(_))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.0.operation, self.0.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Error")
+            .field("kind", &self.0.kind)
+            .field("operation", &self.0.operation)
+            .field("message", &self.0.message)
+            .field("source", &self.0.source)
+            .finish()
+    }
+}
+
+impl error::Error for Error {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        self.0.source.as_deref().map(|source| source as _)
+    }
+}

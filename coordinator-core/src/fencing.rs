@@ -1,0 +1,110 @@
+use crate::Mode;
+use std::fmt;
+
+/// A number that grows with every token fetched for a scope, across instances, crashes and restarts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct FencingToken(u64);
+
+impl FencingToken {
+    /// The token with this value.
+    pub const fn new(value: u64) -> Self {
+        Self(value)
+    }
+
+    /// The value, to be sent to a sink.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for FencingToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The sink's side of fencing, one per scope: refuses effects of holders that others have followed.
+///
+/// The usual rule, "not smaller than the greatest seen", is wrong for shared leases: two writers that hold the
+/// scope together present their tokens in any order. So a shared token passes above the last *exclusive* one, an
+/// exclusive token above the last of *any* kind. The token that was admitted last may be presented again, for the
+/// next effect of the same holder.
+///
+/// A holder that never presents its token protects nobody.
+///
+/// ```
+/// use coordinator_core::{FencingGate, FencingToken, Mode};
+///
+/// let mut gate = FencingGate::default();
+/// assert!(gate.admit(Mode::Shared, FencingToken::new(7)));
+/// assert!(gate.admit(Mode::Shared, FencingToken::new(5))); // shared leases coexist
+/// assert!(gate.admit(Mode::Exclusive, FencingToken::new(8)));
+/// assert!(!gate.admit(Mode::Shared, FencingToken::new(7))); // a writer that was frozen
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FencingGate {
+    last_exclusive: u64,
+    last_any: u64,
+}
+
+impl FencingGate {
+    /// A gate that has seen these tokens.
+    pub const fn new(last_exclusive: FencingToken, last_any: FencingToken) -> Self {
+        Self { last_exclusive: last_exclusive.get(), last_any: last_any.get() }
+    }
+
+    /// The greatest exclusive token admitted; zero before the first.
+    pub const fn last_exclusive(&self) -> FencingToken {
+        FencingToken(self.last_exclusive)
+    }
+
+    /// The greatest token admitted; zero before the first.
+    pub const fn last_any(&self) -> FencingToken {
+        FencingToken(self.last_any)
+    }
+
+    /// Whether an effect under this token may happen now; remembers the token if so.
+    #[must_use = "an effect whose token is not admitted must not happen"]
+    pub fn admit(&mut self, mode: Mode, token: FencingToken) -> bool {
+        let admitted = match mode {
+            Mode::Shared => token.get() > self.last_exclusive,
+            Mode::Exclusive => {
+                token.get() > self.last_any
+                    || (token.get() == self.last_any && self.last_any == self.last_exclusive && self.last_any != 0)
+            }
+        };
+        if admitted {
+            self.last_any = self.last_any.max(token.get());
+            if mode == Mode::Exclusive {
+                self.last_exclusive = token.get();
+            }
+        }
+        admitted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Mode::{Exclusive, Shared};
+
+    #[test]
+    fn only_followed_holders_are_refused() {
+        let mut gate = FencingGate::default();
+        for (mode, token, admitted) in [
+            (Exclusive, 0, false),
+            (Shared, 3, true),
+            (Shared, 2, true),
+            (Exclusive, 3, false), // a shared token of the same value is another holder's
+            (Exclusive, 4, true),
+            (Exclusive, 4, true), // the next effect of the same holder
+            (Shared, 4, false),
+            (Shared, 6, true),
+            (Exclusive, 5, false),
+            (Shared, 5, true),
+        ] {
+            assert_eq!(gate.admit(mode, FencingToken::new(token)), admitted, "{mode} {token} at {gate:?}");
+        }
+        assert_eq!((gate.last_exclusive().get(), gate.last_any().get()), (4, 6));
+    }
+}

@@ -1,0 +1,126 @@
+use crate::{Error, Lease, LossReason, Scope, step};
+use std::{future::Future, pin::Pin, task::Poll, time::Duration};
+
+/// Several scopes held together, from [`acquire_all`](crate::ErasureCoordinatorExt::acquire_all).
+#[must_use = "leases that are dropped free their scopes"]
+#[derive(Debug)]
+pub struct Leases(Vec<Lease>);
+
+impl Leases {
+    pub(crate) fn new(leases: Vec<Lease>) -> Self {
+        Self(leases)
+    }
+
+    /// The lease of one of the scopes.
+    pub fn get(&self, scope: &Scope) -> Option<&Lease> {
+        self.0.iter().find(|lease| lease.scope() == scope)
+    }
+
+    /// All of them, in the order in which they were taken.
+    pub fn iter(&self) -> std::slice::Iter<'_, Lease> {
+        self.0.iter()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// As [`Lease::ensure_live`], for all of them.
+    ///
+    /// # Errors
+    /// [`Lost`](crate::ErrorKind::Lost) when one of them is.
+    pub fn ensure_live(&self) -> Result<(), Error> {
+        self.0.iter().try_for_each(Lease::ensure_live)
+    }
+
+    /// The least that is guaranteed for all of them; see [`Lease::remaining`].
+    pub fn remaining(&self) -> Duration {
+        self.0.iter().map(Lease::remaining).min().unwrap_or(Duration::MAX)
+    }
+
+    /// As [`Lease::verify`], for all of them.
+    ///
+    /// # Errors
+    /// The first error of [`Lease::verify`].
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time.
+    pub async fn verify(&self, min_remaining: Duration) -> Result<(), Error> {
+        for lease in &self.0 {
+            lease.verify(min_remaining).await?;
+        }
+        self.0.iter().try_for_each(|lease| lease.ensure_remaining("verify", min_remaining))
+    }
+
+    /// Resolves when the first of them is lost.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time.
+    pub fn lost(&self) -> impl Future<Output = LossReason> + Send + 'static + use<> {
+        let mut lost: Vec<Pin<Box<dyn Future<Output = LossReason> + Send>>> =
+            self.0.iter().map(|lease| Box::pin(lease.lost()) as _).collect();
+        std::future::poll_fn(move |cx| {
+            let first = lost.iter_mut().find_map(|lost| match lost.as_mut().poll(cx) {
+                Poll::Ready(reason) => Some(reason),
+                Poll::Pending => None,
+            });
+            first.map_or(Poll::Pending, Poll::Ready)
+        })
+    }
+
+    /// As [`Lease::irreversible`], on a task that owns all of them.
+    ///
+    /// # Errors
+    /// As [`Lease::verify`]; the step has not begun then.
+    ///
+    /// # Panics
+    /// If the step panics.
+    ///
+    /// # Cancel safety
+    /// Dropped before the step began: it never runs. Later: it runs to its end, the scopes held.
+    pub async fn irreversible<F>(&self, min_remaining: Duration, step: F) -> Result<F::Output, Error>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        step::run(&self.0.iter().collect::<Vec<_>>(), min_remaining, step).await
+    }
+
+    /// As [`Lease::release`], last taken first; all are freed, also when one fails.
+    ///
+    /// # Errors
+    /// The first error of [`Lease::release`].
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time: the scopes are freed all the same, unconfirmed.
+    pub async fn release(self) -> Result<(), Error> {
+        let mut outcome = Ok(());
+        for lease in self.0.into_iter().rev() {
+            outcome = outcome.and(lease.release().await);
+        }
+        outcome
+    }
+}
+
+impl<'l> IntoIterator for &'l Leases {
+    type Item = &'l Lease;
+    type IntoIter = std::slice::Iter<'l, Lease>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl IntoIterator for Leases {
+    type Item = Lease;
+    type IntoIter = std::vec::IntoIter<Lease>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}

@@ -1,0 +1,49 @@
+//! The contract of a per-scope lock that makes erasure safe, and the cohort tier that backends stand on.
+//!
+//! Users depend on a backend crate, which re-exports what they need from here. Authors of backends implement
+//! [`Driver`] and wrap a [`Cohort`], or implement [`ErasureCoordinator`] and [`Hold`] from nothing.
+
+mod clock;
+mod cohort;
+mod coordinator;
+mod distributed;
+mod driver;
+mod error;
+mod extension;
+mod fencing;
+mod hold;
+mod inspection;
+mod lease;
+mod leases;
+mod loss;
+mod mode;
+mod reentry;
+mod scope;
+mod session;
+mod shutdown;
+mod step;
+mod telemetry;
+mod under_lock;
+mod upkeep;
+mod wanted;
+
+pub use clock::Moment;
+pub use cohort::{Cohort, CohortOptions};
+pub use coordinator::ErasureCoordinator;
+pub use distributed::{Distributed, DistributedCoordinator, NotDistributed};
+pub use driver::{CohortBacked, Driver, Grant, Look};
+pub use error::{Error, ErrorKind};
+pub use extension::ErasureCoordinatorExt;
+pub use fencing::{FencingGate, FencingToken};
+pub use hold::{Hold, Release};
+pub use inspection::{Inspection, Party};
+pub use lease::Lease;
+pub use leases::Leases;
+pub use loss::LossReason;
+pub use mode::Mode;
+pub use scope::{DigestKey, Scope};
+pub use session::Session;
+pub use shutdown::{Left, Shutdown};
+pub use under_lock::under_lock;
+pub use upkeep::Upkeep;
+pub use wanted::Wanted;

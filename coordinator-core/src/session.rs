@@ -1,0 +1,175 @@
+use crate::{Error, LossReason, Moment, Upkeep};
+use std::{
+    fmt,
+    future::Future,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+use tokio::sync::watch;
+
+/// Timers stand still while the machine is suspended; a wait for a deadline is cut into pieces of this length.
+const LONGEST_NAP: Duration = Duration::from_millis(500);
+
+/// Whether what a lease lives on is alive; shared by all leases of one session with the backend.
+///
+/// The one place that knows of a loss: leases, cohort and driver derive it from here. States: live, then lost for
+/// ever, with the first reason. Anybody may move it, by [`Session::lose`] or by looking at it past its deadline.
+#[derive(Clone)]
+pub struct Session(Arc<State>);
+
+struct State {
+    lost: OnceLock<LossReason>,
+    /// A [`Moment`]; moved forward by each answered heartbeat.
+    deadline: AtomicU64,
+    told: watch::Sender<()>,
+    attended: AtomicBool,
+}
+
+impl Session {
+    /// A session that only [`Session::lose`] ends.
+    pub fn unbounded() -> Self {
+        Self::until(Moment::NEVER)
+    }
+
+    /// A session whose leases are lost at `deadline`, unless it is renewed before.
+    pub fn until(deadline: Moment) -> Self {
+        Self(Arc::new(State {
+            lost: OnceLock::new(),
+            deadline: AtomicU64::new(deadline.to_bits()),
+            told: watch::Sender::new(()),
+            attended: AtomicBool::new(false),
+        }))
+    }
+
+    /// Moves the deadline forward, never back; a session that is lost stays lost.
+    pub fn renew(&self, deadline: Moment) {
+        if self.loss().is_none() {
+            self.0.deadline.fetch_max(deadline.to_bits(), Ordering::AcqRel);
+        }
+    }
+
+    /// Tells every lease of this session that it is lost; the first reason stays.
+    pub fn lose(&self, reason: LossReason) {
+        if self.0.lost.set(reason).is_ok() {
+            self.0.told.send_replace(());
+        }
+    }
+
+    /// Why the session is lost, judged by the clock now, also on a thread that was frozen past the deadline.
+    pub fn loss(&self) -> Option<LossReason> {
+        if self.0.lost.get().is_none() && self.remaining().is_zero() {
+            self.lose(LossReason::DeadlinePassed);
+        }
+        self.0.lost.get().copied()
+    }
+
+    /// `Ok` while the session is live.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) with the reason.
+    pub fn ensure_live(&self, operation: &'static str) -> Result<(), Error> {
+        match self.loss() {
+            None => Ok(()),
+            Some(reason) => Err(Error::lost(operation, reason)),
+        }
+    }
+
+    /// How long it is until the deadline; [`Duration::MAX`] without one, zero when lost.
+    pub fn remaining(&self) -> Duration {
+        if self.0.lost.get().is_some() {
+            return Duration::ZERO;
+        }
+        Moment::from_bits(self.0.deadline.load(Ordering::Acquire)).remaining()
+    }
+
+    /// Resolves when the session is lost. Owned, and needs no runtime to be polled on.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time; nothing is lost.
+    pub fn lost(&self) -> impl Future<Output = LossReason> + Send + 'static + use<> {
+        let session = self.clone();
+        async move {
+            let mut told = session.0.told.subscribe();
+            loop {
+                if let Some(reason) = session.loss() {
+                    return reason;
+                }
+                if told.changed().await.is_err() {
+                    return LossReason::Disconnected; // can't be: the sender lives in `session`
+                }
+            }
+        }
+    }
+
+    /// Tells the loss when the deadline passes; a driver runs it beside each of its sessions.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time; then only who looks is told.
+    pub fn expiry(&self, upkeep: &Upkeep) -> impl Future<Output = LossReason> + Send + 'static + use<> {
+        let (session, upkeep) = (self.clone(), upkeep.clone());
+        async move {
+            loop {
+                if let Some(reason) = session.loss() {
+                    return reason;
+                }
+                tokio::select! {
+                    biased;
+                    reason = session.lost() => return reason,
+                    () = upkeep.sleep(session.remaining().min(LONGEST_NAP)) => {}
+                }
+            }
+        }
+    }
+
+    /// True once in the session's life: who gets it takes on to hand losses to the waiters.
+    pub(crate) fn attend(&self) -> bool {
+        !self.0.attended.load(Ordering::Relaxed) && !self.0.attended.swap(true, Ordering::AcqRel)
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("loss", &self.loss()).field("remaining", &self.remaining()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_past_its_deadline_is_lost_for_good() {
+        let session = Session::until(Moment::now());
+        session.renew(Moment::now().after(Duration::from_secs(60)));
+        assert_eq!(session.loss(), Some(LossReason::DeadlinePassed));
+        assert!(session.remaining().is_zero());
+    }
+
+    #[test]
+    fn a_late_answer_never_moves_a_deadline_back() {
+        let session = Session::until(Moment::now().after(Duration::from_secs(60)));
+        session.renew(Moment::now().after(Duration::from_secs(1)));
+        assert!(session.remaining() > Duration::from_secs(50));
+    }
+
+    #[tokio::test]
+    async fn the_first_reason_is_told_to_all() {
+        let session = Session::unbounded();
+        let (one, two) = (tokio::spawn(session.lost()), session.lost());
+        session.lose(LossReason::NotHeld);
+        session.lose(LossReason::Disconnected);
+        assert_eq!(one.await.expect("no panic"), LossReason::NotHeld);
+        assert_eq!(two.await, LossReason::NotHeld);
+    }
+
+    #[tokio::test]
+    async fn the_deadline_is_told_without_anybody_looking() {
+        let session = Session::until(Moment::now().after(Duration::from_millis(30)));
+        let told = session.lost();
+        tokio::spawn(session.expiry(&Upkeep::Process));
+        assert_eq!(told.await, LossReason::DeadlinePassed);
+    }
+}

@@ -1,0 +1,70 @@
+use crate::{ErasureCoordinator, Error, ErrorKind, Lease, Mode, Scope, reentry};
+
+/// Acquires the scope, runs `work`, and releases on every path: the one way that most code needs.
+///
+/// `work` gets the lease by reference: it can verify, fence and run irreversible steps, and can't release. Its error
+/// wins over the release's; a release that fails after successful work is the result. When the lease is lost, `work`
+/// is dropped at its next await and the result is [`Lost`](ErrorKind::Lost). The work's future is always dropped
+/// before the scope is freed. What the work spawned elsewhere is not cancelled.
+///
+/// The future is `Send` when the work's is. A function that is generic over the work can't spawn it (the compiler
+/// can't name the closure's future): spawn where the closure is written.
+///
+/// ```
+/// # use coordinator_core::{ErasureCoordinator, Error, Mode, Scope, under_lock};
+/// # use std::{sync::Arc, time::Duration};
+/// async fn erase(coordinator: Arc<dyn ErasureCoordinator>, subject: &str) -> Result<(), Error> {
+///     let scope = Scope::new(subject)?;
+///     under_lock(&coordinator, &scope, Mode::Exclusive, async |lease| {
+///         // check the holds, commit the tombstone …
+///         lease.irreversible(Duration::from_secs(5), async { /* destroy the key */ }).await
+///     })
+///     .await
+/// }
+/// ```
+///
+/// # Errors
+/// What the acquire fails with; [`Reentrant`](ErrorKind::Reentrant) when this task holds the scope already through
+/// `under_lock` on this coordinator, in whatever mode; what the work returned; [`Lost`](ErrorKind::Lost).
+///
+/// # Cancel safety
+/// May be dropped at any time: the work is dropped, then the scope is freed (after irreversible steps that run).
+pub async fn under_lock<C, T, E>(
+    coordinator: &C,
+    scope: &Scope,
+    mode: Mode,
+    work: impl AsyncFnOnce(&Lease) -> Result<T, E>,
+) -> Result<T, E>
+where
+    C: ErasureCoordinator + ?Sized,
+    E: From<Error>,
+{
+    let identity = coordinator.identity();
+    if reentry::holds(identity, scope) {
+        let message = "this task holds the scope already and would wait for itself: pass the lease on instead";
+        return Err(Error::new(ErrorKind::Reentrant, "under_lock", message).into());
+    }
+    let lease = coordinator.acquire(scope, mode).await?;
+    let outcome = {
+        let lost = lease.lost();
+        let work = reentry::holding(identity, *scope, work(&lease));
+        tokio::select! {
+            biased;
+            reason = lost => Err(reason),
+            outcome = work => Ok(outcome),
+        }
+    };
+    match outcome {
+        Ok(outcome) => {
+            let released = lease.release().await;
+            let value = outcome?;
+            released?;
+            Ok(value)
+        }
+        // Nothing to confirm, and an answer from a dead session would delay the news.
+        Err(reason) => {
+            drop(lease);
+            Err(Error::lost("under_lock", reason).into())
+        }
+    }
+}

@@ -1,0 +1,63 @@
+use std::{future::Future, sync::OnceLock, time::Duration};
+use tokio::{
+    runtime::{Builder, Handle, Runtime},
+    task::JoinHandle,
+};
+
+/// Where a coordinator's own tasks run: sessions, heartbeats, renewals.
+#[derive(Clone, Debug, Default)]
+pub enum Upkeep {
+    /// A thread of the process, shared by all coordinators: a blocked or dropped runtime of a caller loses no lease.
+    #[default]
+    Process,
+    /// A given runtime. It saves a thread hop per request; what it costs: a runtime whose workers are all blocked
+    /// for longer than a lease's deadline loses the leases, and dropping it loses them at once.
+    On(Handle),
+}
+
+// A static is never dropped: dropping a runtime in async context panics.
+static UPKEEP: OnceLock<Runtime> = OnceLock::new();
+static STEPS: OnceLock<Runtime> = OnceLock::new();
+
+impl Upkeep {
+    /// Runs `future` to its end, whatever happens to the caller.
+    ///
+    /// # Panics
+    /// If the operating system refuses a thread for [`Upkeep::Process`].
+    pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        self.handle().spawn(future)
+    }
+
+    /// A timer that needs no runtime of the caller's.
+    ///
+    /// # Panics
+    /// If the operating system refuses a thread for [`Upkeep::Process`].
+    pub fn sleep(&self, duration: Duration) -> tokio::time::Sleep {
+        let _entered = self.handle().enter();
+        tokio::time::sleep(duration)
+    }
+
+    fn handle(&self) -> &Handle {
+        match self {
+            Self::On(handle) => handle,
+            Self::Process => UPKEEP.get_or_init(|| start("coordinator-upkeep", 1)).handle(),
+        }
+    }
+}
+
+/// Irreversible steps are the user's code: it may block its thread, so it gets others than the upkeep's.
+pub(crate) fn steps() -> &'static Handle {
+    STEPS.get_or_init(|| start("coordinator-step", 2)).handle()
+}
+
+fn start(name: &str, workers: usize) -> Runtime {
+    Builder::new_multi_thread()
+        .worker_threads(workers)
+        .thread_name(name)
+        .enable_all()
+        .build()
+        .expect("the operating system gives a thread")
+}
