@@ -1,5 +1,5 @@
 use crate::ErasureCoordinator;
-use std::{error, fmt, ops::Deref, sync::Arc};
+use std::{ops::Deref, sync::Arc};
 
 /// A promise of the type: [`is_distributed`](ErasureCoordinator::is_distributed) is `true`.
 pub trait DistributedCoordinator: ErasureCoordinator {}
@@ -87,20 +87,11 @@ impl Deref for Distributed {
 }
 
 /// A coordinator that excludes only callers of its own process or host was given to a plane beside a shared store.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
+#[error(
+    "{coordinator} does not exclude other instances: beside a shared store, configure a coordinator that spans them \
+     (PostgreSQL, Redis, etcd)"
+)]
 pub struct NotDistributed {
     coordinator: String,
 }
-
-impl fmt::Display for NotDistributed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} does not exclude other instances: beside a shared store, configure a coordinator that spans them \
-             (PostgreSQL, Redis, etcd)",
-            self.coordinator
-        )
-    }
-}
-
-impl error::Error for NotDistributed {}

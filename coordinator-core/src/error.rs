@@ -23,17 +23,20 @@ pub enum ErrorKind {
 #[derive(Clone)]
 pub struct Error(Arc<Inner>);
 
+#[derive(Debug)]
 struct Inner {
     kind: ErrorKind,
     operation: &'static str,
     message: String,
-    source: Option<Box<dyn error::Error + Send + Sync>>,
+    source: Option<Source>,
 }
+
+type Source = Box<dyn error::Error + Send + Sync>;
 
 impl Error {
     /// An error without a cause of its own.
     pub fn new(kind: ErrorKind, operation: &'static str, message: impl Into<String>) -> Self {
-        Self(Arc::new(Inner { kind, operation, message: message.into(), source: None }))
+        Self::caused(kind, operation, message.into(), None)
     }
 
     /// An error that another one caused.
@@ -43,7 +46,11 @@ impl Error {
         message: impl Into<String>,
         source: impl Into<Box<dyn error::Error + Send + Sync>>,
     ) -> Self {
-        Self(Arc::new(Inner { kind, operation, message: message.into(), source: Some(source.into()) }))
+        Self::caused(kind, operation, message.into(), Some(source.into()))
+    }
+
+    fn caused(kind: ErrorKind, operation: &'static str, message: String, source: Option<Source>) -> Self {
+        Self(Arc::new(Inner { kind, operation, message, source }))
     }
 
     /// The lease was lost.
@@ -80,12 +87,7 @@ impl fmt::Display for Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Error")
-            .field("kind", &self.0.kind)
-            .field("operation", &self.0.operation)
-            .field("message", &self.0.message)
-            .field("source", &self.0.source)
-            .finish()
+        write!(f, "Error {:?}", self.0)
     }
 }
 

@@ -1,10 +1,5 @@
 use crate::{Error, ErrorKind, FencingToken, Session};
 use async_trait::async_trait;
-use std::{
-    future::Future,
-    pin::Pin,
-    task::{Context, Poll},
-};
 use tokio::sync::oneshot;
 
 /// The backend's half of a [`Lease`](crate::Lease); dropping it frees the scope, without blocking.
@@ -25,34 +20,25 @@ pub trait Hold: Send + Sync + 'static {
 
 /// The outcome of a release that has been started; dropping it takes nothing back.
 #[derive(Debug)]
-pub struct Release(Outcome);
-
-#[derive(Debug)]
-enum Outcome {
-    Known(Option<Result<(), Error>>),
-    Told(oneshot::Receiver<Result<(), Error>>),
-}
+pub struct Release(Result<oneshot::Receiver<Result<(), Error>>, Result<(), Error>>);
 
 impl Release {
     /// The outcome is known already.
-    pub fn known(result: Result<(), Error>) -> Self {
-        Self(Outcome::Known(Some(result)))
+    pub fn known(outcome: Result<(), Error>) -> Self {
+        Self(Err(outcome))
     }
 
     /// The outcome will be told.
     pub fn told(told: oneshot::Receiver<Result<(), Error>>) -> Self {
-        Self(Outcome::Told(told))
+        Self(Ok(told))
     }
-}
 
-impl Future for Release {
-    type Output = Result<(), Error>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let unanswered = || Error::new(ErrorKind::Unavailable, "release", "the backend did not confirm the release");
-        match &mut self.0 {
-            Outcome::Known(result) => Poll::Ready(result.take().unwrap_or_else(|| Err(unanswered()))),
-            Outcome::Told(told) => Pin::new(told).poll(cx).map(|told| told.unwrap_or_else(|_| Err(unanswered()))),
+    pub(crate) async fn outcome(self) -> Result<(), Error> {
+        match self.0 {
+            Err(known) => known,
+            Ok(told) => told.await.unwrap_or_else(|_| {
+                Err(Error::new(ErrorKind::Unavailable, "release", "the backend did not confirm the release"))
+            }),
         }
     }
 }

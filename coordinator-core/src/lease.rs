@@ -1,10 +1,6 @@
 use crate::{Error, ErrorKind, FencingToken, Hold, LossReason, Mode, Scope, step};
-use std::{
-    fmt,
-    future::Future,
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+use std::sync::{Arc, OnceLock};
+use std::{fmt, future::Future, time::Duration};
 use tokio_util::task::TaskTracker;
 
 /// A held scope; dropping it frees the scope promptly, without blocking.
@@ -125,7 +121,7 @@ impl Lease {
             steps.close();
             steps.wait().await;
         }
-        self.hold.release().await
+        self.hold.release().outcome().await
     }
 
     pub(crate) fn ensure_remaining(&self, operation: &'static str, min_remaining: Duration) -> Result<(), Error> {

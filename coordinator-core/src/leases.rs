@@ -1,7 +1,9 @@
 use crate::{Error, Lease, LossReason, Scope, step};
-use std::{future::Future, pin::Pin, task::Poll, time::Duration};
+use std::{future::Future, ops::Deref, pin::Pin, task::Poll, time::Duration};
 
 /// Several scopes held together, from [`acquire_all`](crate::ErasureCoordinatorExt::acquire_all).
+///
+/// A slice of leases in the order in which they were taken.
 #[must_use = "leases that are dropped free their scopes"]
 #[derive(Debug)]
 pub struct Leases(Vec<Lease>);
@@ -14,21 +16,6 @@ impl Leases {
     /// The lease of one of the scopes.
     pub fn get(&self, scope: &Scope) -> Option<&Lease> {
         self.0.iter().find(|lease| lease.scope() == scope)
-    }
-
-    /// All of them, in the order in which they were taken.
-    pub fn iter(&self) -> std::slice::Iter<'_, Lease> {
-        self.0.iter()
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 
     /// As [`Lease::ensure_live`], for all of them.
@@ -66,11 +53,8 @@ impl Leases {
         let mut lost: Vec<Pin<Box<dyn Future<Output = LossReason> + Send>>> =
             self.0.iter().map(|lease| Box::pin(lease.lost()) as _).collect();
         std::future::poll_fn(move |cx| {
-            let first = lost.iter_mut().find_map(|lost| match lost.as_mut().poll(cx) {
-                Poll::Ready(reason) => Some(reason),
-                Poll::Pending => None,
-            });
-            first.map_or(Poll::Pending, Poll::Ready)
+            let polls = lost.iter_mut().map(|lost| lost.as_mut().poll(cx));
+            polls.into_iter().find(Poll::is_ready).unwrap_or(Poll::Pending)
         })
     }
 
@@ -107,20 +91,10 @@ impl Leases {
     }
 }
 
-impl<'l> IntoIterator for &'l Leases {
-    type Item = &'l Lease;
-    type IntoIter = std::slice::Iter<'l, Lease>;
+impl Deref for Leases {
+    type Target = [Lease];
 
-    fn into_iter(self) -> Self::IntoIter {
-        self.iter()
-    }
-}
-
-impl IntoIterator for Leases {
-    type Item = Lease;
-    type IntoIter = std::vec::IntoIter<Lease>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
+    fn deref(&self) -> &[Lease] {
+        &self.0
     }
 }

@@ -1,16 +1,25 @@
 use super::queue::ScopeQueue;
-use crate::{Look, LossReason, Mode, Wanted};
-use std::task::Waker;
+use crate::{Error, Look, LossReason, Mode, Wanted};
+use tokio::sync::oneshot::Sender;
+
+/// What a waiter gets: a lock at the backend, and during which tenure of the scope it got it.
+#[derive(Clone)]
+pub(super) struct Granted<G> {
+    pub(super) grant: G,
+    pub(super) tenure: u64,
+}
+
+pub(super) type Answer<G> = Result<Option<Granted<G>>, Error>;
 
 /// What a transition of a queue asks for; done after the shard's lock is given back.
 ///
-/// A wake, or the drop of a waker or a grant, may run a task's drop, which may drop a lease of the same shard.
+/// A wake, or the drop of a grant, may run a task's drop, which may drop a lease of the same shard.
 pub(super) struct Effects<G> {
-    pub(super) wakers: Vec<Waker>,
+    pub(super) answers: Vec<(Sender<Answer<G>>, Answer<G>)>,
     pub(super) request: Option<Request<G>>,
     pub(super) unwanted: Option<Wanted>,
-    pub(super) lost: Option<Lost>,
-    pub(super) dropped: Vec<Dropped<G>>,
+    pub(super) lost: Option<Lost<G>>,
+    pub(super) over: Option<ScopeQueue<G>>,
 }
 
 /// What the driver is asked; at most one request a transition.
@@ -21,19 +30,15 @@ pub(super) enum Request<G> {
     Contended { grant: G, tenure: u64, look: Look },
 }
 
-pub(super) struct Lost {
+pub(super) struct Lost<G> {
     pub(super) leases: usize,
     pub(super) reason: LossReason,
-}
-
-pub(super) enum Dropped<G> {
-    Grant(G),
-    Queue(ScopeQueue<G>),
+    pub(super) _grant: Granted<G>,
 }
 
 impl<G> Effects<G> {
     pub(super) fn new() -> Self {
-        Self { wakers: Vec::new(), request: None, unwanted: None, lost: None, dropped: Vec::new() }
+        Self { answers: Vec::new(), request: None, unwanted: None, lost: None, over: None }
     }
 
     pub(super) fn ask(&mut self, request: Request<G>) {

@@ -1,22 +1,15 @@
-//! Shards of queues, and the I/O that their transitions ask for.
+//! Shards of queues, and what their transitions ask for.
 
-use super::{
-    effects::{Dropped, Effects},
-    options::CohortOptions,
-    queue::{Arrival, ScopeQueue},
-    requests::Told,
-    rules::Rules,
-    slot::{Granted, Slot, lock},
-    waiters::Patience,
-};
+use super::CohortOptions;
+use super::effects::{Answer, Effects, Granted};
+use super::queue::{Arrival, ScopeQueue};
+use super::requests::Told;
+use super::waiters::Patience;
 use crate::{Driver, Error, ErrorKind, Left, Mode, Scope, Session, telemetry};
-use std::{
-    collections::{HashMap, hash_map::Entry},
-    hash::{BuildHasherDefault, Hasher},
-    sync::{Arc, Mutex, MutexGuard, OnceLock, Weak},
-};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
-use tracing::Instrument;
+use std::collections::{HashMap, hash_map::Entry};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
 const SHARDS: usize = 16;
 
@@ -24,7 +17,6 @@ pub(super) struct Inner<D: Driver> {
     pub(super) driver: D,
     pub(super) options: CohortOptions,
     pub(super) room: Option<Arc<Semaphore>>,
-    rules: Rules,
     shards: [Mutex<Shard<D::Grant>>; SHARDS],
     closed: OnceLock<()>,
     emptied: Notify,
@@ -40,31 +32,21 @@ struct Shard<G> {
 pub(super) enum Entered<G> {
     Granted(Granted<G>),
     Refused,
-    Queued {
-        ticket: u64,
-        slot: Arc<Slot<G>>,
-    },
+    Queued(u64, oneshot::Receiver<Answer<G>>),
     /// The instance is at its cap of scopes.
     Full,
     Closed,
 }
 
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl<D: Driver> Inner<D> {
     pub(super) fn new(driver: D, options: CohortOptions) -> Self {
-        let shard = || Mutex::new(Shard { queues: HashMap::default(), next: 0 });
-        Self {
-            driver,
-            rules: Rules {
-                window: options.window,
-                longest_tenure: options.longest_tenure,
-                outlast_outages: options.outlast_outages,
-            },
-            room: options.most_scopes.map(|most| Arc::new(Semaphore::new(most))),
-            options,
-            shards: std::array::from_fn(|_| shard()),
-            closed: OnceLock::new(),
-            emptied: Notify::new(),
-        }
+        let room = options.most_scopes.map(|most| Arc::new(Semaphore::new(most)));
+        let shards = std::array::from_fn(|_| Mutex::new(Shard { queues: HashMap::default(), next: 0 }));
+        Self { driver, options, room, shards, closed: OnceLock::new(), emptied: Notify::new() }
     }
 
     fn shard(&self, scope: &Scope) -> MutexGuard<'_, Shard<D::Grant>> {
@@ -88,18 +70,16 @@ impl<D: Driver> Inner<D> {
         shard.next += 1;
         let queue = match shard.queues.entry(scope) {
             Entry::Occupied(occupied) => occupied.into_mut(),
-            Entry::Vacant(vacant) => match self.driver.without_backend() {
-                Some(grant) => vacant.insert(ScopeQueue::without_backend(Granted { grant, tenure: ticket })),
-                None => {
-                    if let (Some(all), None) = (&self.room, &room) {
-                        match Arc::clone(all).try_acquire_owned() {
-                            Ok(permit) => room = Some(permit),
-                            Err(_) => return Entered::Full,
-                        }
-                    }
-                    vacant.insert(ScopeQueue::new(room.take()))
+            Entry::Vacant(vacant) => {
+                if let (Some(all), None) = (&self.room, &room) {
+                    let Ok(permit) = Arc::clone(all).try_acquire_owned() else { return Entered::Full };
+                    room = Some(permit);
                 }
-            },
+                vacant.insert(match self.driver.without_backend() {
+                    Some(grant) => ScopeQueue::without_backend(Granted { grant, tenure: ticket }, room.take()),
+                    None => ScopeQueue::new(room.take()),
+                })
+            }
         };
         let arrival = queue.arrive(ticket, mode, patience, &mut effects);
         drop(guard);
@@ -108,64 +88,56 @@ impl<D: Driver> Inner<D> {
         match arrival {
             Arrival::Granted(granted) => Entered::Granted(granted),
             Arrival::Refused => Entered::Refused,
-            Arrival::Queued(slot) => Entered::Queued { ticket, slot },
+            Arrival::Queued(told) => Entered::Queued(ticket, told),
         }
     }
 
     /// One event of a scope's queue, if there is one, and then what it asks for.
     ///
     /// `event` also gets a number that was never used; the outcome of an unlock that it started is told.
-    pub(super) fn event<R>(
+    pub(super) fn event(
         self: &Arc<Self>,
         scope: Scope,
-        event: impl FnOnce(&mut ScopeQueue<D::Grant>, u64, &Rules, &mut Effects<D::Grant>) -> R,
-    ) -> (Option<R>, Option<Told>) {
+        event: impl FnOnce(&mut ScopeQueue<D::Grant>, u64, &mut Effects<D::Grant>),
+    ) -> Option<Told> {
         let mut effects = Effects::new();
         let mut guard = self.shard(&scope);
         let shard = &mut *guard;
         let next = shard.next;
         shard.next += 1;
-        let result = match shard.queues.entry(scope) {
-            Entry::Vacant(_) => None,
-            Entry::Occupied(mut occupied) => {
-                let result = event(occupied.get_mut(), next, &self.rules, &mut effects);
-                if occupied.get().is_over() {
-                    effects.dropped.push(Dropped::Queue(occupied.remove()));
-                }
-                Some(result)
+        if let Entry::Occupied(mut occupied) = shard.queues.entry(scope) {
+            event(occupied.get_mut(), next, &mut effects);
+            if occupied.get().is_over() {
+                effects.over = Some(occupied.remove());
             }
-        };
+        }
         drop(guard);
-        (result, self.perform(scope, effects))
+        self.perform(scope, effects)
     }
 
     /// Gives a granted lock back; the outcome is told if that frees it at the backend.
     pub(super) fn leave(self: &Arc<Self>, scope: Scope, tenure: u64) -> Option<Told> {
-        self.event(scope, |queue, _, _, effects| queue.leave(tenure, effects)).1
+        self.event(scope, |queue, _, effects| queue.leave(tenure, effects))
     }
 
     fn perform(self: &Arc<Self>, scope: Scope, effects: Effects<D::Grant>) -> Option<Told> {
-        for waker in effects.wakers {
-            waker.wake();
+        for (tell, answer) in effects.answers {
+            if let Err(Ok(Some(unreceived))) = tell.send(answer) {
+                self.leave(scope, unreceived.tenure);
+            }
         }
         if let Some(wanted) = effects.unwanted {
             wanted.end();
         }
-        if let Some(lost) = effects.lost.filter(|lost| lost.leases > 0) {
+        if let Some(lost) = effects.lost
+            && lost.leases > 0
+        {
             telemetry::lost(scope, lost.leases, lost.reason);
         }
-        let told = effects.request.and_then(|request| request.make(self, scope));
-        if !effects.dropped.is_empty() {
-            drop(effects.dropped);
-            if self.closed.get().is_some() {
-                self.emptied.notify_waiters();
-            }
+        if effects.over.is_some() && self.closed.get().is_some() {
+            self.emptied.notify_waiters();
         }
-        told
-    }
-
-    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        drop(self.options.upkeep.spawn(task.in_current_span()));
+        effects.request.and_then(|request| request.make(self, scope))
     }
 
     /// Who queues behind leases of a lost session asks anew at once.
@@ -181,7 +153,7 @@ impl<D: Driver> Inner<D> {
 
     pub(super) fn look_for_losses(self: &Arc<Self>) {
         for scope in self.scopes() {
-            self.event(scope, |queue, _, _, effects| queue.look_for_loss(effects));
+            self.event(scope, |queue, _, effects| queue.look_for_loss(effects));
         }
     }
 
@@ -201,7 +173,7 @@ impl<D: Driver> Inner<D> {
             room.close();
         }
         for scope in self.scopes() {
-            self.event(scope, |queue, _, _, effects| queue.refuse_waiters(&closed(), effects));
+            self.event(scope, |queue, _, effects| queue.refuse_waiters(&closed(), effects));
         }
     }
 
@@ -235,11 +207,7 @@ impl Hasher for DigestHasher {
         self.0
     }
 
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
+    fn write(&mut self, _: &[u8]) {}
 
     fn write_u64(&mut self, key: u64) {
         self.0 = key;

@@ -7,24 +7,19 @@ mod options;
 mod place;
 mod queue;
 mod requests;
-mod rules;
-mod slot;
 mod waiters;
+mod window;
 
-use crate::{
-    CohortBacked, Driver, ErasureCoordinator, Error, ErrorKind, Inspection, Lease, Left, Mode, Scope, Shutdown,
-    telemetry,
-};
+use crate::telemetry;
+use crate::{CohortBacked, Driver, ErasureCoordinator, Error, ErrorKind, Inspection, Lease, Mode, Scope, Shutdown};
 use async_trait::async_trait;
+use effects::Answer;
 use holding::Holding;
 use inner::{Entered, Inner, closed};
 pub use options::CohortOptions;
 use place::Place;
-use std::{
-    fmt,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::sync::{Arc, atomic::AtomicBool};
+use std::time::{Duration, Instant};
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument;
 use waiters::Patience;
@@ -76,7 +71,8 @@ impl<D: Driver> Cohort<D> {
         match granted {
             Ok(Some(granted)) => {
                 telemetry::granted(scope, mode, wait);
-                let hold = Holding::new(Arc::clone(&self.0), scope, mode, granted, now);
+                let (inner, released) = (Arc::clone(&self.0), AtomicBool::new(false));
+                let hold = Holding { inner, scope, mode, granted, since: now, released };
                 Ok(Some(Lease::new(named, mode, hold)))
             }
             Ok(None) => {
@@ -96,13 +92,16 @@ impl<D: Driver> Cohort<D> {
         scope: Scope,
         mode: Mode,
         patience: Patience,
-    ) -> slot::Answer<D::Grant> {
+    ) -> Answer<D::Grant> {
         loop {
             entered = match entered {
                 Entered::Granted(granted) => return Ok(Some(granted)),
                 Entered::Refused => return Ok(None),
                 Entered::Closed => return Err(closed()),
-                Entered::Queued { ticket, slot } => return Place::new(Arc::clone(&self.0), scope, ticket, slot).await,
+                Entered::Queued(ticket, told) => {
+                    let (inner, counted) = (Arc::clone(&self.0), telemetry::Waiter::begin());
+                    return Place { inner, scope, ticket, told, _counted: counted }.await;
+                }
                 Entered::Full => {
                     let limit = if patience == Patience::Try { Duration::ZERO } else { self.0.options.wait_for_room };
                     let room = self.room(1, limit).await?;
@@ -183,7 +182,7 @@ impl<B: CohortBacked> ErasureCoordinator for B {
             () = inner.empty() => {}
             () = inner.options.upkeep.sleep(limit) => {}
         }
-        let left: Vec<Left> = inner.left();
+        let left = inner.left();
         let closing = Arc::clone(&inner);
         inner
             .ask("shutdown", async move {
@@ -196,8 +195,8 @@ impl<B: CohortBacked> ErasureCoordinator for B {
     }
 }
 
-impl<D: Driver> fmt::Debug for Cohort<D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl<D: Driver> std::fmt::Debug for Cohort<D> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Cohort").field("scopes", &self.scopes()).finish_non_exhaustive()
     }
 }

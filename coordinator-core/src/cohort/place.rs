@@ -1,53 +1,38 @@
-use super::{
-    inner::Inner,
-    slot::{Abandoned, Answer, Granted, Slot},
-};
+use super::effects::Answer;
+use super::inner::Inner;
+use super::requests::unanswered;
 use crate::{Driver, Scope, telemetry};
-use std::{
-    future::Future,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-};
+use std::task::{Context, Poll};
+use std::{future::Future, pin::Pin, sync::Arc};
+use tokio::sync::oneshot::Receiver;
 
 /// A caller's place in the queue; dropping it gives the place, or the grant not yet received, back.
 pub(super) struct Place<D: Driver> {
-    inner: Arc<Inner<D>>,
-    scope: Scope,
-    ticket: u64,
-    slot: Arc<Slot<D::Grant>>,
-    _counted: telemetry::Waiter,
-}
-
-impl<D: Driver> Place<D> {
-    pub(super) fn new(inner: Arc<Inner<D>>, scope: Scope, ticket: u64, slot: Arc<Slot<D::Grant>>) -> Self {
-        Self { inner, scope, ticket, slot, _counted: telemetry::Waiter::begin() }
-    }
+    pub(super) inner: Arc<Inner<D>>,
+    pub(super) scope: Scope,
+    pub(super) ticket: u64,
+    pub(super) told: Receiver<Answer<D::Grant>>,
+    pub(super) _counted: telemetry::Waiter,
 }
 
 impl<D: Driver> Future for Place<D> {
     type Output = Answer<D::Grant>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.slot.poll(cx)
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.told).poll(cx).map(|told| told.unwrap_or_else(|_| Err(unanswered())))
     }
 }
 
 impl<D: Driver> Drop for Place<D> {
     fn drop(&mut self) {
-        if self.slot.is_taken() {
+        if self.told.is_terminated() {
             return;
         }
-        // Settled only under the shard's lock: what is read there stays true.
-        let (abandoned, _) = self.inner.event(self.scope, |queue, _, _, effects| {
-            let abandoned = self.slot.abandon();
-            match &abandoned {
-                Abandoned::Granted(Granted { tenure, .. }) => queue.leave(*tenure, effects),
-                Abandoned::Waiting(_) => queue.cancel(self.ticket, effects),
-                Abandoned::Answered => {}
-            }
-            abandoned
-        });
-        drop(abandoned);
+        self.told.close(); // from here on an answer goes back to who sends it, who gives it back
+        match self.told.try_recv() {
+            Ok(Ok(Some(granted))) => drop(self.inner.leave(self.scope, granted.tenure)),
+            Ok(_) => {}
+            Err(_) => drop(self.inner.event(self.scope, |queue, _, effects| queue.cancel(self.ticket, effects))),
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The queue of one scope: this instance's callers, of whom only the head is known to the backend.
 //!
-//! A state machine without I/O: each event returns what is to be done in [`Effects`]. States of the backend's lock,
+//! A state machine without I/O: each event adds to [`Effects`] what is to be done. States of the backend's lock,
 //! moved only under the shard's lock:
 //!
 //! ```text
@@ -10,25 +10,22 @@
 //!            InLine ─granted→ Held                          └─somebody→ Closed
 //! ```
 
-use super::{
-    effects::{Dropped, Effects, Lost, Request},
-    rules::{Rules, Users, Window},
-    slot::{Granted, Slot},
-    waiters::{Patience, Waiters},
-};
-use crate::{Error, Grant, Inspection, Left, Mode, Party, Scope, Wanted};
-use std::{sync::Arc, time::Instant};
-use tokio::sync::OwnedSemaphorePermit;
+use super::CohortOptions;
+use super::effects::{Answer, Effects, Granted, Lost, Request};
+use super::waiters::{Patience, Waiters};
+use super::window::{Users, Window};
+use crate::{Error, ErrorKind, Grant, Inspection, Left, Mode, Party, Scope, Wanted};
+use std::time::Instant;
+use tokio::sync::{OwnedSemaphorePermit, oneshot::Receiver};
 
 pub(super) struct ScopeQueue<G> {
-    pub(super) backend: Backend<G>,
-    pub(super) users: Users,
+    backend: Backend<G>,
+    users: Users,
     waiters: Waiters<G>,
-    #[expect(dead_code, reason = "given back by its drop")]
-    room: Option<OwnedSemaphorePermit>,
+    _room: Option<OwnedSemaphorePermit>,
 }
 
-pub(super) enum Backend<G> {
+enum Backend<G> {
     Idle,
     Trying { mode: Mode },
     InLine { mode: Mode, wanted: Wanted },
@@ -36,44 +33,48 @@ pub(super) enum Backend<G> {
     Freeing,
 }
 
-pub(super) struct Held<G> {
-    pub(super) granted: Granted<G>,
-    pub(super) mode: Mode,
-    pub(super) window: Window,
+struct Held<G> {
+    granted: Granted<G>,
+    mode: Mode,
+    window: Window,
 }
 
 pub(super) enum Arrival<G> {
     Granted(Granted<G>),
     Refused,
-    Queued(Arc<Slot<G>>),
+    Queued(Receiver<Answer<G>>),
 }
 
 impl<G: Grant> ScopeQueue<G> {
     pub(super) fn new(room: Option<OwnedSemaphorePermit>) -> Self {
-        Self { backend: Backend::Idle, users: Users::None, waiters: Waiters::new(), room }
+        Self { backend: Backend::Idle, users: Users::None, waiters: Waiters::new(), _room: room }
     }
 
     /// Held at once: there is no backend.
-    pub(super) fn without_backend(granted: Granted<G>) -> Self {
-        let mut queue = Self::new(None);
-        queue.backend = Backend::Held(Held { granted, mode: Mode::Exclusive, window: Window::Unbounded });
-        queue
+    pub(super) fn without_backend(granted: Granted<G>, room: Option<OwnedSemaphorePermit>) -> Self {
+        let held = Held { granted, mode: Mode::Exclusive, window: Window::Unbounded };
+        Self { backend: Backend::Held(held), ..Self::new(room) }
     }
 
     /// Nobody holds the scope or waits for it: the queue costs nothing any more.
     pub(super) fn is_over(&self) -> bool {
-        matches!(self.backend, Backend::Idle)
+        match &self.backend {
+            Backend::Idle => true,
+            Backend::Held(held) => held.window == Window::Unbounded && self.users == Users::None,
+            _ => false,
+        }
     }
 
     /// What this instance knows; the driver adds the others and the instance's name.
     pub(super) fn inspection(&self) -> Inspection {
         let party = |mode| Party::new("", Some(mode), None);
-        let holders = self.users.mode().map_or_else(Vec::new, |mode| vec![party(mode); self.users.count()]);
-        Inspection::new(holders, self.waiters.modes().map(party).collect())
+        let (mode, users) = self.users.count();
+        Inspection::new(vec![party(mode); users], self.waiters.modes().map(party).collect())
     }
 
     pub(super) fn left(&self, scope: Scope) -> Option<Left> {
-        self.users.mode().map(|mode| Left::new(scope, mode, self.users.count()))
+        let (mode, leases) = self.users.count();
+        (leases > 0).then(|| Left::new(scope, mode, leases))
     }
 
     pub(super) fn arrive(
@@ -84,43 +85,44 @@ impl<G: Grant> ScopeQueue<G> {
         effects: &mut Effects<G>,
     ) -> Arrival<G> {
         let now = Instant::now();
-        if let Backend::Held(held) = &self.backend {
-            let joins = self.waiters.is_empty()
-                && self.users.admit(mode)
-                && (held.mode == mode || held.window == Window::Unbounded)
-                && held.window.is_open(now)
-                && held.granted.grant.session().loss().is_none();
-            if joins {
-                self.users.add(mode);
-                return Arrival::Granted(held.granted.clone());
-            }
+        if let Backend::Held(held) = &self.backend
+            && self.waiters.is_empty()
+            && self.can_be_used(held, mode, now)
+        {
+            self.users.add(mode);
+            return Arrival::Granted(held.granted.clone());
         }
         if patience == Patience::Try && self.is_in_the_way_of_a_try(mode) {
             return Arrival::Refused;
         }
-        let slot = self.waiters.push(ticket, mode, patience);
+        let told = self.waiters.push(ticket, mode, patience);
         self.advance(now, effects);
-        Arrival::Queued(slot)
+        Arrival::Queued(told)
+    }
+
+    fn can_be_used(&self, held: &Held<G>, mode: Mode, now: Instant) -> bool {
+        self.users.admit(mode) && held.gives(mode) && held.window.is_open(now) && held.is_live()
     }
 
     fn is_in_the_way_of_a_try(&self, mode: Mode) -> bool {
         match &self.backend {
             Backend::InLine { .. } => true,
-            Backend::Held(held) => {
-                held.granted.grant.session().loss().is_none()
-                    && (!self.users.admit(mode) || held.window == Window::Closed && self.users != Users::None)
-            }
+            Backend::Held(held) => held.is_live() && self.must_wait(held, mode),
             Backend::Idle | Backend::Trying { .. } | Backend::Freeing => false,
         }
+    }
+
+    /// Whether who is in has to leave first.
+    fn must_wait(&self, held: &Held<G>, mode: Mode) -> bool {
+        !self.users.admit(mode) || held.window == Window::Closed && self.users != Users::None
     }
 
     /// A waiter went away before it was answered.
     pub(super) fn cancel(&mut self, ticket: u64, effects: &mut Effects<G>) {
         self.waiters.remove(ticket);
-        let head = self.waiters.head().map(|(mode, _)| mode);
         match &self.backend {
             // Also when others remain who want another mode: they must not wait for what nobody wants.
-            Backend::InLine { mode, wanted } if head != Some(*mode) => effects.unwanted = Some(wanted.clone()),
+            Backend::InLine { mode, wanted } if !self.head_wants(*mode) => effects.unwanted = Some(wanted.clone()),
             _ => self.advance(Instant::now(), effects),
         }
     }
@@ -140,7 +142,7 @@ impl<G: Grant> ScopeQueue<G> {
         &mut self,
         answer: Result<Option<G>, Error>,
         tenure: u64,
-        rules: &Rules,
+        options: &CohortOptions,
         effects: &mut Effects<G>,
     ) {
         let (mode, was_in_line) = match &self.backend {
@@ -148,26 +150,25 @@ impl<G: Grant> ScopeQueue<G> {
             Backend::InLine { mode, .. } => (*mode, true),
             _ => return,
         };
-        let head = self.waiters.head().map(|(mode, _)| mode);
         match answer {
             Ok(Some(grant)) => {
                 let now = Instant::now();
-                let window = rules.open(now);
+                let window = Window::open(now, options);
                 self.backend = Backend::Held(Held { granted: Granted { grant, tenure }, mode, window });
-                self.grant_head(mode, effects);
+                self.grant_head(mode, effects); // whatever the window: else a window of zero would only ever ask
                 self.advance(now, effects);
             }
             Ok(None) if was_in_line => self.ask(effects),
             Ok(None) => {
                 self.waiters.settle_tries(&Ok(None), effects);
-                match head {
-                    Some(head) if head == mode => self.stand_in_line(effects),
-                    _ => self.ask(effects),
-                }
+                if self.head_wants(mode) { self.stand_in_line(mode, effects) } else { self.ask(effects) }
             }
-            Err(error) if !was_in_line && rules.outlasts(&error) => {
+            Err(error) if !was_in_line && options.outlast_outages && error.kind() == ErrorKind::Unavailable => {
                 self.waiters.settle_tries(&Err(error), effects);
-                self.stand_in_line(effects);
+                match self.waiters.head() {
+                    Some((mode, _)) => self.stand_in_line(mode, effects),
+                    None => self.backend = Backend::Idle,
+                }
             }
             // All of them: one after the other would wait for one connect time-out each.
             Err(error) => {
@@ -178,19 +179,19 @@ impl<G: Grant> ScopeQueue<G> {
     }
 
     /// The driver answered whether somebody else waits.
-    pub(super) fn probed(&mut self, tenure: u64, contended: bool, rules: &Rules, effects: &mut Effects<G>) {
+    pub(super) fn probed(&mut self, tenure: u64, contended: bool, options: &CohortOptions, effects: &mut Effects<G>) {
         let now = Instant::now();
-        let Backend::Held(held) = &mut self.backend else { return };
-        let Window::Probing { limit, look } = held.window else { return };
-        if held.granted.tenure != tenure {
-            return;
+        if let Backend::Held(held) = &mut self.backend
+            && let Window::Probing { limit, look } = held.window
+            && held.granted.tenure == tenure
+        {
+            let mode = held.mode;
+            held.window = if contended { Window::Closed } else { Window::extended(now, limit, look, options) };
+            if !contended {
+                self.grant_head(mode, effects);
+            }
+            self.advance(now, effects);
         }
-        held.window = if contended { Window::Closed } else { rules.extend(now, limit, look) };
-        let (mode, session_lives) = (held.mode, held.granted.grant.session().loss().is_none());
-        if !contended && session_lives {
-            self.grant_head(mode, effects); // whatever the window: else a window of zero would only ever ask
-        }
-        self.advance(now, effects);
     }
 
     /// The driver has freed the lock, or its session is gone.
@@ -204,17 +205,15 @@ impl<G: Grant> ScopeQueue<G> {
     pub(super) fn look_for_loss(&mut self, effects: &mut Effects<G>) {
         let Backend::Held(held) = &self.backend else { return };
         let Some(reason) = held.granted.grant.session().loss() else { return };
-        let unbounded = held.window == Window::Unbounded;
-        effects.lost = Some(Lost { leases: self.users.count(), reason });
+        let (_, leases) = self.users.count();
         self.users = Users::None;
-        if let Backend::Held(held) = std::mem::replace(&mut self.backend, Backend::Idle) {
-            effects.dropped.push(Dropped::Grant(held.granted.grant));
-        }
-        if unbounded {
+        if held.window == Window::Unbounded {
             self.waiters.settle_all(&Err(Error::lost("acquire", reason)), effects);
-        } else {
-            self.ask(effects);
         }
+        if let Backend::Held(held) = std::mem::replace(&mut self.backend, Backend::Idle) {
+            effects.lost = Some(Lost { leases, reason, _grant: held.granted });
+        }
+        self.ask(effects);
     }
 
     /// Shutdown: who waits is refused.
@@ -227,12 +226,11 @@ impl<G: Grant> ScopeQueue<G> {
 
     /// Grants what can be granted now, then asks for or frees what is due.
     fn advance(&mut self, now: Instant, effects: &mut Effects<G>) {
-        loop {
-            if matches!(self.backend, Backend::Idle) {
-                return self.ask(effects);
-            }
-            let Backend::Held(held) = &mut self.backend else { return };
-            if held.granted.grant.session().loss().is_some() {
+        if matches!(self.backend, Backend::Idle) {
+            return self.ask(effects);
+        }
+        while let Backend::Held(held) = &mut self.backend {
+            if !held.is_live() {
                 return self.look_for_loss(effects);
             }
             if matches!(held.window, Window::Probing { .. }) {
@@ -244,31 +242,31 @@ impl<G: Grant> ScopeQueue<G> {
                 }
                 return;
             };
-            let in_the_way = !self.users.admit(mode) || held.window == Window::Closed && self.users != Users::None;
-            if in_the_way {
+            if self.users != Users::None && (held.window == Window::Closed || !self.users.admit(mode)) {
                 if patience == Patience::Wait {
                     return self.waiters.settle_tries(&Ok(None), effects);
                 }
                 self.waiters.settle_head(Ok(None), effects);
-            } else if held.window == Window::Unbounded || held.mode == mode && held.window.is_open(now) {
+            } else if held.gives(mode) && held.window.is_open(now) {
                 self.grant_head(mode, effects);
-            } else if held.mode != mode || held.window.is_spent(now) && self.users == Users::None {
-                // An exclusive lock is not handed to shared callers: those of other instances may join them.
+            } else if !held.gives(mode) || held.window.is_spent(now) && self.users == Users::None {
                 return self.free(effects);
             } else {
-                let (window, look) = held.window.probe(now);
-                held.window = window;
+                let look = held.window.probe(now);
                 let Granted { grant, tenure } = held.granted.clone();
                 return effects.ask(Request::Contended { grant, tenure, look });
             }
         }
     }
 
+    fn head_wants(&self, mode: Mode) -> bool {
+        self.waiters.head().is_some_and(|(wanted, _)| wanted == mode)
+    }
+
     /// The first waiter gets the lock, if it wants this mode and nobody is in its way.
     fn grant_head(&mut self, mode: Mode, effects: &mut Effects<G>) {
         let Backend::Held(held) = &self.backend else { return };
-        let wants = self.waiters.head().is_some_and(|(wanted, _)| wanted == mode);
-        if wants && self.users.admit(mode) && held.granted.grant.session().loss().is_none() {
+        if self.head_wants(mode) && self.users.admit(mode) && held.is_live() {
             let granted = held.granted.clone();
             self.users.add(mode);
             self.waiters.settle_head(Ok(Some(granted)), effects);
@@ -277,35 +275,36 @@ impl<G: Grant> ScopeQueue<G> {
 
     /// Asks the backend for the head of the queue; without one the queue is over.
     fn ask(&mut self, effects: &mut Effects<G>) {
-        self.backend = match self.waiters.head() {
-            None => Backend::Idle,
-            Some((mode, _)) => {
-                effects.ask(Request::TryLock { mode });
-                Backend::Trying { mode }
-            }
-        };
+        self.backend = Backend::Idle;
+        if let Some((mode, _)) = self.waiters.head() {
+            self.backend = Backend::Trying { mode };
+            effects.ask(Request::TryLock { mode });
+        }
     }
 
-    fn stand_in_line(&mut self, effects: &mut Effects<G>) {
-        self.backend = match self.waiters.head() {
-            None => Backend::Idle,
-            Some((mode, _)) => {
-                let wanted = Wanted::default();
-                effects.ask(Request::Lock { mode, wanted: wanted.clone() });
-                Backend::InLine { mode, wanted }
-            }
-        };
+    fn stand_in_line(&mut self, mode: Mode, effects: &mut Effects<G>) {
+        let wanted = Wanted::default();
+        self.backend = Backend::InLine { mode, wanted: wanted.clone() };
+        effects.ask(Request::Lock { mode, wanted });
     }
 
     fn free(&mut self, effects: &mut Effects<G>) {
-        if let Backend::Held(held) = std::mem::replace(&mut self.backend, Backend::Freeing) {
-            let grant = held.granted.grant;
-            if held.window == Window::Unbounded {
-                effects.dropped.push(Dropped::Grant(grant));
-                self.backend = Backend::Idle;
-            } else {
-                effects.ask(Request::Unlock { grant });
-            }
+        if self.is_over() {
+            return; // nothing to free where there is no backend
         }
+        if let Backend::Held(held) = std::mem::replace(&mut self.backend, Backend::Freeing) {
+            effects.ask(Request::Unlock { grant: held.granted.grant });
+        }
+    }
+}
+
+impl<G: Grant> Held<G> {
+    fn is_live(&self) -> bool {
+        self.granted.grant.session().loss().is_none()
+    }
+
+    /// An exclusive lock is not handed to shared callers: those of other instances may join them.
+    fn gives(&self, mode: Mode) -> bool {
+        self.mode == mode || self.window == Window::Unbounded
     }
 }

@@ -1,124 +1,95 @@
 //! What the driver is asked, and how its answers come back, also when it panics or is never run.
 
-use super::{effects::Request, inner::Inner};
+use super::effects::Request;
+use super::inner::Inner;
 use crate::{Driver, Error, ErrorKind, Grant, Scope, telemetry};
-use std::sync::Arc;
+use std::{future::Future, sync::Arc};
 use tokio::sync::oneshot;
+use tracing::Instrument;
 
 pub(super) type Told = oneshot::Receiver<Result<(), Error>>;
 
 impl<G: Grant> Request<G> {
-    /// Asks the driver; only the outcome of an unlock is told to a caller.
+    /// Asks the driver; the outcome of an unlock is told.
     pub(super) fn make<D: Driver<Grant = G>>(self, inner: &Arc<Inner<D>>, scope: Scope) -> Option<Told> {
-        // The answer is made here, not inside the task: a runtime that is shut down drops the task unpolled.
-        let owned = Arc::clone(inner);
+        let (asked, after) = (Arc::clone(inner), Arc::clone(inner));
         match self {
             Self::TryLock { mode } => {
-                let answer = Answer { inner: owned, scope, result: None };
-                inner.spawn(async move {
-                    let result = answer.inner.driver.try_lock(scope, mode).await;
-                    answer.is(result);
-                });
-                None
+                let request = async move { asked.driver.try_lock(scope, mode).await };
+                inner.run(request, move |answer| after.answered(scope, answer));
             }
             Self::Lock { mode, wanted } => {
-                let answer = Answer { inner: owned, scope, result: None };
-                inner.spawn(async move {
-                    let result = answer.inner.driver.lock(scope, mode, wanted).await;
-                    answer.is(result);
-                });
-                None
+                let request = async move { asked.driver.lock(scope, mode, wanted).await };
+                inner.run(request, move |answer| after.answered(scope, answer));
             }
             Self::Contended { grant, tenure, look } => {
-                let looked = Looked { inner: owned, scope, tenure, contended: true };
-                inner.spawn(async move {
-                    let contended = looked.inner.driver.contended(scope, grant, look).await;
-                    looked.saw(contended.unwrap_or(true));
+                let request = async move { asked.driver.contended(scope, grant, look).await };
+                inner.run(request, move |answer| {
+                    let contended = answer.unwrap_or(true);
+                    after.event(scope, |queue, _, effects| queue.probed(tenure, contended, &after.options, effects));
                 });
-                None
             }
             Self::Unlock { grant } => {
                 let (tell, told) = oneshot::channel();
-                let freed = Freed { inner: owned, scope, result: None, tell: Some(tell) };
-                inner.spawn(async move {
-                    let result = freed.inner.driver.unlock(scope, grant).await;
-                    freed.is(result);
+                let request = async move { asked.driver.unlock(scope, grant).await };
+                inner.run(request, move |outcome| {
+                    telemetry::freed(scope, &outcome);
+                    after.event(scope, |queue, _, effects| queue.freed(effects));
+                    let _ = tell.send(outcome); // nobody waits after a drop
                 });
-                Some(told)
+                return Some(told);
             }
         }
+        None
     }
 }
 
-fn unanswered() -> Error {
-    Error::new(ErrorKind::Unavailable, "acquire", "the driver panicked, or its runtime was shut down")
-}
-
-/// Brings the driver's answer into the queue, also when it panicked or was never run.
-struct Answer<D: Driver> {
-    inner: Arc<Inner<D>>,
-    scope: Scope,
-    result: Option<Result<Option<D::Grant>, Error>>,
-}
-
-impl<D: Driver> Answer<D> {
-    fn is(mut self, result: Result<Option<D::Grant>, Error>) {
-        self.result = Some(result);
-    }
-}
-
-impl<D: Driver> Drop for Answer<D> {
-    fn drop(&mut self) {
-        let result = self.result.take().unwrap_or_else(|| Err(unanswered()));
-        if let Ok(Some(grant)) = &result
+impl<D: Driver> Inner<D> {
+    fn answered(self: &Arc<Self>, scope: Scope, answer: Result<Option<D::Grant>, Error>) {
+        if let Ok(Some(grant)) = &answer
             && grant.session().attend()
         {
-            self.inner.hand_losses_on(grant.session().clone());
+            self.hand_losses_on(grant.session().clone());
         }
-        self.inner.event(self.scope, |queue, tenure, rules, effects| queue.answered(result, tenure, rules, effects));
+        self.event(scope, |queue, tenure, effects| queue.answered(answer, tenure, &self.options, effects));
+    }
+
+    /// Runs a request of the driver to its end, and `then` with its answer.
+    pub(super) fn run<T: Send + 'static>(
+        &self,
+        request: impl Future<Output = Result<T, Error>> + Send + 'static,
+        then: impl FnOnce(Result<T, Error>) + Send + 'static,
+    ) {
+        // Made here, not inside the task: a runtime that is shut down drops the task unpolled.
+        let reply = Reply { answer: None, then: Some(then) };
+        let task = async move {
+            let answer = request.await;
+            reply.is(answer);
+        };
+        drop(self.options.upkeep.spawn(task.in_current_span()));
     }
 }
 
-struct Looked<D: Driver> {
-    inner: Arc<Inner<D>>,
-    scope: Scope,
-    tenure: u64,
-    contended: bool,
+struct Reply<T, F: FnOnce(Result<T, Error>)> {
+    answer: Option<Result<T, Error>>,
+    then: Option<F>,
 }
 
-impl<D: Driver> Looked<D> {
-    fn saw(mut self, contended: bool) {
-        self.contended = contended;
+impl<T, F: FnOnce(Result<T, Error>)> Reply<T, F> {
+    fn is(mut self, answer: Result<T, Error>) {
+        self.answer = Some(answer);
     }
 }
 
-impl<D: Driver> Drop for Looked<D> {
+impl<T, F: FnOnce(Result<T, Error>)> Drop for Reply<T, F> {
     fn drop(&mut self) {
-        let (tenure, contended) = (self.tenure, self.contended);
-        self.inner.event(self.scope, |queue, _, rules, effects| queue.probed(tenure, contended, rules, effects));
-    }
-}
-
-struct Freed<D: Driver> {
-    inner: Arc<Inner<D>>,
-    scope: Scope,
-    result: Option<Result<(), Error>>,
-    tell: Option<oneshot::Sender<Result<(), Error>>>,
-}
-
-impl<D: Driver> Freed<D> {
-    fn is(mut self, result: Result<(), Error>) {
-        self.result = Some(result);
-    }
-}
-
-impl<D: Driver> Drop for Freed<D> {
-    fn drop(&mut self) {
-        let result = self.result.take().unwrap_or_else(|| Err(unanswered()));
-        telemetry::freed(self.scope, &result);
-        self.inner.event(self.scope, |queue, _, _, effects| queue.freed(effects));
-        if let Some(tell) = self.tell.take() {
-            let _ = tell.send(result); // nobody waits after a drop
+        if let Some(then) = self.then.take() {
+            then(self.answer.take().unwrap_or_else(|| Err(unanswered())));
         }
     }
+}
+
+pub(super) fn unanswered() -> Error {
+    let message = "the driver panicked, or its runtime was shut down";
+    Error::new(ErrorKind::Unavailable, "acquire", message)
 }

@@ -1,9 +1,7 @@
-use super::{
-    effects::Effects,
-    slot::{Answer, Slot},
-};
+use super::effects::{Answer, Effects};
 use crate::Mode;
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
+use tokio::sync::oneshot::{Receiver, Sender, channel};
 
 /// The callers of one scope that wait, in the order in which they came.
 pub(super) struct Waiters<G> {
@@ -15,7 +13,7 @@ pub(super) struct Waiters<G> {
 struct Waiter<G> {
     mode: Mode,
     patience: Patience,
-    slot: Arc<Slot<G>>,
+    tell: Sender<Answer<G>>,
 }
 
 /// A try waits for what ends by itself (another try, a release, a probe), never for a holder or a waiter.
@@ -42,13 +40,14 @@ impl<G: Clone> Waiters<G> {
         self.by_ticket.values().map(|waiter| waiter.mode)
     }
 
-    pub(super) fn push(&mut self, ticket: u64, mode: Mode, patience: Patience) -> Arc<Slot<G>> {
-        let slot = Arc::new(Slot::new());
+    pub(super) fn push(&mut self, ticket: u64, mode: Mode, patience: Patience) -> Receiver<Answer<G>> {
+        let (tell, told) = channel();
         self.tries += usize::from(patience == Patience::Try);
-        self.by_ticket.insert(ticket, Waiter { mode, patience, slot: Arc::clone(&slot) });
-        slot
+        self.by_ticket.insert(ticket, Waiter { mode, patience, tell });
+        told
     }
 
+    /// The waiter has closed its end, so that dropping ours wakes nobody.
     pub(super) fn remove(&mut self, ticket: u64) {
         if let Some(waiter) = self.by_ticket.remove(&ticket) {
             self.tries -= usize::from(waiter.patience == Patience::Try);
@@ -58,27 +57,23 @@ impl<G: Clone> Waiters<G> {
     pub(super) fn settle_head(&mut self, answer: Answer<G>, effects: &mut Effects<G>) {
         if let Some((_, waiter)) = self.by_ticket.pop_first() {
             self.tries -= usize::from(waiter.patience == Patience::Try);
-            waiter.slot.settle(answer, effects);
+            effects.answers.push((waiter.tell, answer));
         }
     }
 
     pub(super) fn settle_tries(&mut self, answer: &Answer<G>, effects: &mut Effects<G>) {
-        if std::mem::take(&mut self.tries) == 0 {
-            return;
+        if self.tries > 0 {
+            let all = std::mem::take(&mut self.by_ticket).into_iter();
+            let (tries, waits) = all.partition(|(_, waiter)| waiter.patience == Patience::Try);
+            self.by_ticket = tries;
+            self.settle_all(answer, effects);
+            self.by_ticket = waits;
         }
-        self.by_ticket.retain(|_, waiter| {
-            let stays = waiter.patience == Patience::Wait;
-            if !stays {
-                waiter.slot.settle(answer.clone(), effects);
-            }
-            stays
-        });
     }
 
     pub(super) fn settle_all(&mut self, answer: &Answer<G>, effects: &mut Effects<G>) {
         self.tries = 0;
-        for waiter in std::mem::take(&mut self.by_ticket).into_values() {
-            waiter.slot.settle(answer.clone(), effects);
-        }
+        let all = std::mem::take(&mut self.by_ticket).into_values();
+        effects.answers.extend(all.map(|waiter| (waiter.tell, answer.clone())));
     }
 }
