@@ -1,0 +1,189 @@
+use crate::connect::Connector;
+use crate::fence::fence;
+use crate::holding::{Holding, Op};
+use crate::inspection::inspect;
+use crate::keys::{Keys, Keyspace};
+use crate::primary::Primary;
+use crate::settings::Settings;
+use crate::turnstile::Turnstile;
+use crate::waiting::Waiting;
+use coordinator_core::{Driver, Error, ErrorKind, FencingToken, Inspection, Look, Mode, Scope, Session, Wanted};
+use std::fmt;
+use std::sync::Arc;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio_postgres::types::Type;
+
+/// The lock on PostgreSQL; reached only through its coordinator.
+pub struct PostgresDriver {
+    pub(crate) primary: Arc<Primary>,
+    turnstile: Turnstile,
+    keyspace: Keyspace,
+    instance: String,
+    fence_epoch: u16,
+}
+
+/// A scope's key, held on a session.
+#[derive(Clone)]
+pub struct Grant {
+    holding: Holding,
+    keys: Keys,
+    mode: Mode,
+    /// While a waiting session is the lease's, it serves nobody else.
+    _permit: Option<Arc<OwnedSemaphorePermit>>,
+}
+
+impl Grant {
+    pub(crate) fn new(holding: Holding, keys: Keys, mode: Mode, permit: Option<OwnedSemaphorePermit>) -> Self {
+        Self { holding, keys, mode, _permit: permit.map(Arc::new) }
+    }
+}
+
+impl fmt::Debug for Grant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Grant").field("mode", &self.mode).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for PostgresDriver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresDriver").field("instance", &self.instance).finish_non_exhaustive()
+    }
+}
+
+impl coordinator_core::Grant for Grant {
+    fn session(&self) -> &Session {
+        self.holding.session()
+    }
+}
+
+/// What a driver is made of.
+pub(crate) struct Plan {
+    pub(crate) connector: Arc<Connector>,
+    pub(crate) holding: Settings,
+    pub(crate) waiting_sessions: usize,
+    pub(crate) outlast_outages: bool,
+    pub(crate) keyspace: Keyspace,
+    pub(crate) instance: String,
+    pub(crate) fence_epoch: u16,
+}
+
+impl PostgresDriver {
+    /// Opens the primary and proves, with a second session, that two sessions of this server exclude each other.
+    ///
+    /// Also answers how many locks the server can hold.
+    pub(crate) async fn connect(plan: Plan) -> Result<(Self, usize), Error> {
+        let Plan { connector, holding, waiting_sessions, outlast_outages, keyspace, instance, fence_epoch } = plan;
+        let primary = Arc::new(Primary::new(Arc::clone(&connector), holding.clone()));
+        let open = primary.current().await?;
+        let mut second = Waiting::open(&connector).await?;
+        if second.try_lock(open.identity).await? {
+            let message = "two sessions of this server do not exclude each other: what stands between is no PostgreSQL \
+                server, or a pooler that mixes sessions. Connect to the server itself";
+            return Err(Error::new(ErrorKind::Invalid, "connect", message));
+        }
+        let turnstile = Turnstile::new(Arc::clone(&primary), connector, holding, outlast_outages, waiting_sessions);
+        turnstile.put_idle(second);
+        Ok((Self { primary, turnstile, keyspace, instance, fence_epoch }, open.lock_table))
+    }
+
+    /// Says so if an instance with other keys, which this one does not exclude, uses the database.
+    pub(crate) async fn warn_of_strangers(&self, fingerprint: &str) {
+        let Ok(open) = self.primary.current().await else { return };
+        let sql = "SELECT DISTINCT application_name FROM pg_stat_activity
+            WHERE datname = current_database() AND application_name LIKE 'coordinator %'";
+        let Ok(rows) = open.holding.client().query_typed(sql, &[]).await else { return };
+        for row in rows {
+            let name: String = row.get(0);
+            if name.split(' ').nth(1) != Some(fingerprint) {
+                tracing::warn!(
+                    peer = name,
+                    own = fingerprint,
+                    "an instance with another namespace or digest key uses this database: the two do not exclude each other"
+                );
+            }
+        }
+    }
+
+    /// A random key that the primary holds.
+    pub(crate) async fn identity(&self) -> Result<i64, Error> {
+        self.primary.current().await.map(|open| open.identity)
+    }
+}
+
+impl Driver for PostgresDriver {
+    type Grant = Grant;
+
+    const DISTRIBUTED: bool = true;
+
+    async fn try_lock(&self, scope: Scope, mode: Mode) -> Result<Option<Grant>, Error> {
+        let keys = self.keyspace.keys(&scope);
+        let holding = self.primary.current().await?.holding;
+        let got = holding.ask(Op::Try(mode), keys).await?;
+        Ok(got.then(|| Grant::new(holding, keys, mode, None)))
+    }
+
+    async fn lock(&self, scope: Scope, mode: Mode, wanted: Wanted) -> Result<Option<Grant>, Error> {
+        self.turnstile.wait(self.keyspace.keys(&scope), mode, &wanted).await
+    }
+
+    async fn unlock(&self, _: Scope, grant: Grant) -> Result<(), Error> {
+        match grant.holding.ask(Op::Unlock(grant.mode), grant.keys).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(grant.holding.not_held("release")),
+            Err(error) => Err(lost_or("release", &grant, error)),
+        }
+    }
+
+    async fn contended(&self, _: Scope, grant: Grant, look: Look) -> Result<bool, Error> {
+        if grant.holding.ask(Op::Contended, grant.keys).await? {
+            return Ok(true);
+        }
+        match look {
+            Look::Quick => Ok(false),
+            Look::Thorough => waiters_without_turnstile(&grant).await,
+        }
+    }
+
+    async fn confirm(&self, grant: Grant) -> Result<(), Error> {
+        match grant.holding.ask(Op::Confirm, grant.keys).await {
+            Ok(_) => grant.holding.session().ensure_live("release"),
+            Err(error) => Err(lost_or("release", &grant, error)),
+        }
+    }
+
+    async fn verify(&self, _: Scope, grant: Grant) -> Result<(), Error> {
+        grant.holding.verify(grant.keys, grant.mode).await
+    }
+
+    async fn fence(&self, _: Scope, grant: Grant) -> Result<FencingToken, Error> {
+        fence(&grant.holding, grant.keys, grant.mode, self.fence_epoch).await
+    }
+
+    async fn inspect(&self, scope: Scope, own: Inspection) -> Result<Inspection, Error> {
+        let holding = self.primary.current().await?.holding;
+        inspect(holding.client(), self.keyspace.keys(&scope), own, &self.instance).await
+    }
+
+    async fn close(&self) {
+        self.primary.close();
+        self.turnstile.close();
+    }
+}
+
+/// A request that failed because the session was lost says so.
+fn lost_or(operation: &'static str, grant: &Grant, error: Error) -> Error {
+    match grant.holding.session().loss() {
+        Some(reason) => Error::lost(operation, reason),
+        None => error,
+    }
+}
+
+/// Instances that know no turnstile queue on the key itself; only a look into the lock table shows them.
+async fn waiters_without_turnstile(grant: &Grant) -> Result<bool, Error> {
+    let sql = "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND objsubid = 1
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+        AND (classid::bigint << 32) | objid::bigint = $1)";
+    let rows = grant.holding.client().query_typed(sql, &[(&grant.keys.scope, Type::INT8)]).await;
+    let rows = rows.map_err(|error| crate::error::classify("lock", error))?;
+    Ok(rows.first().is_some_and(|row| row.get(0)))
+}
