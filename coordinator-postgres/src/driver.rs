@@ -117,9 +117,14 @@ impl Driver for PostgresDriver {
 
     async fn try_lock(&self, scope: Scope, mode: Mode) -> Result<Option<Grant>, Error> {
         let keys = self.keyspace.keys(&scope);
-        let holding = self.primary.current().await?.holding;
-        let got = holding.ask(Op::Try(mode), keys).await?;
-        Ok(got.then(|| Grant::new(holding, keys, mode, None)))
+        let mut holding = self.primary.current().await?.holding;
+        let mut got = holding.ask(Op::Try(mode), keys).await;
+        if got.is_err() && holding.session().loss().is_some() {
+            // Whatever the lost session got is void; its successor can be asked at once.
+            holding = self.primary.current().await?.holding;
+            got = holding.ask(Op::Try(mode), keys).await;
+        }
+        Ok(got?.then(|| Grant::new(holding, keys, mode, None)))
     }
 
     async fn lock(&self, scope: Scope, mode: Mode, wanted: Wanted) -> Result<Option<Grant>, Error> {

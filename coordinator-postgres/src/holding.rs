@@ -9,6 +9,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
+use tokio_postgres::error::Severity;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Statement};
 
@@ -188,7 +189,10 @@ impl Holding {
                 self.0.session.renew(sent.after(self.0.guaranteed));
                 Ok(answer)
             }
-            Err(error) if error.is_closed() => Err(Error::lost(operation, LossReason::Disconnected)),
+            Err(error) if ends_session(&error) => {
+                self.0.session.lose(LossReason::Disconnected);
+                Err(Error::lost(operation, LossReason::Disconnected))
+            }
             Err(error) => Err(classify(operation, error)),
         }
     }
@@ -236,6 +240,11 @@ impl Owner {
     }
 }
 
+fn ends_session(error: &tokio_postgres::Error) -> bool {
+    let severity = error.as_db_error().and_then(tokio_postgres::error::DbError::parsed_severity);
+    error.is_closed() || matches!(severity, Some(Severity::Fatal | Severity::Panic))
+}
+
 fn tell_end(session: &Session, error: Option<&tokio_postgres::Error>) {
     let said = error.and_then(tokio_postgres::Error::as_db_error).map(tokio_postgres::error::DbError::message);
     tracing::warn!(said, "the session that holds this instance's scopes ended");
@@ -269,8 +278,8 @@ async fn serve(
             }
         }
         Err(error) => {
-            let error = classify("lock", error);
-            if reconcile(client, burst, &error).await.is_err() {
+            let ended = ends_session(&error);
+            if ended || reconcile(client, burst, &classify("lock", error)).await.is_err() {
                 session.lose(LossReason::Disconnected); // loss told beats a guess
             }
         }

@@ -137,25 +137,23 @@ impl Turnstile {
         mode: Mode,
         wanted: &Wanted,
     ) -> Result<Result<OwnedSemaphorePermit, Turn>, Error> {
+        if let Ok(permit) = Arc::clone(&self.sessions).try_acquire_owned() {
+            return Ok(Ok(permit));
+        }
+        let _queued = Queued::new(&self.queued);
         let permit = Arc::clone(&self.sessions).acquire_owned();
         tokio::pin!(permit);
-        let mut queued = None;
         loop {
-            let pause = if queued.is_none() { Duration::ZERO } else { self.slice()? };
             tokio::select! {
                 biased;
                 () = wanted.ended() => return Ok(Err(Turn::Unwanted)),
-                permit = &mut permit => match permit {
-                    Ok(permit) => return Ok(Ok(permit)),
-                    Err(_) => return Ok(Err(Turn::Unwanted)), // never closed
-                },
-                () = self.connector.upkeep.sleep(pause), if queued.is_some() => {
+                permit = &mut permit => return Ok(permit.map_err(|_| Turn::Unwanted)), // it is never closed
+                () = self.connector.upkeep.sleep(self.slice()?) => {
                     let primary = self.primary.current().await?.holding;
                     if primary.ask(Op::Try(mode), keys).await? {
                         return Ok(Err(Turn::Granted(Grant::new(primary, keys, mode, None))));
                     }
                 }
-                () = std::future::ready(()), if queued.is_none() => queued = Some(Queued::new(&self.queued)),
             }
         }
     }
