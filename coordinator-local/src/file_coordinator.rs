@@ -51,7 +51,18 @@ impl FileCoordinator {
     /// [`Invalid`](crate::ErrorKind::Invalid) when the directory can't be written to, is something else, or is on
     /// another host; [`Unavailable`](crate::ErrorKind::Unavailable) when it can't be opened now.
     pub fn open(directory: impl AsRef<Path>) -> Result<Self, Error> {
-        Self::open_with(directory, CohortOptions::default())
+        Self::open_with(directory, Self::options())
+    }
+
+    /// The options of [`FileCoordinator::open`], to be changed and given to [`FileCoordinator::open_with`].
+    ///
+    /// At most 1,000 scopes are held or waited for at once: the kernel looks through all locks of the file at each
+    /// request, in all processes together. Measured, an acquire and release beside 1,000 held scopes takes half as
+    /// long again as beside none, beside 5,000 five times as long.
+    pub fn options() -> CohortOptions {
+        let mut options = CohortOptions::default();
+        options.most_scopes = Some(1_000);
+        options
     }
 
     /// As [`FileCoordinator::open`], with other options.

@@ -177,3 +177,33 @@ pub(crate) fn open_here(path: &Path) -> io::Result<File> {
 pub(crate) fn inode(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scopes_that_share_a_byte_exclude_each_other_instead_of_converting_it() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = directory.path().join("scopes.lock");
+        let (one, two) = (LockFile::open(&path).expect("opened"), LockFile::open(&path).expect("opened"));
+        assert!(one.take(7, Mode::Exclusive).expect("taken"));
+        assert!(!one.take(7, Mode::Shared).expect("refused"));
+        assert_eq!(two.in_the_way(7, Mode::Shared).expect("seen"), Some(Mode::Exclusive));
+        one.free(7).expect("freed");
+        assert!(two.take(7, Mode::Shared).expect("taken"));
+        assert!(one.take(7, Mode::Shared).expect("taken"));
+    }
+
+    #[test]
+    fn a_lost_session_holds_nothing_and_takes_nothing() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = directory.path().join("scopes.lock");
+        let (one, two) = (LockFile::open(&path).expect("opened"), LockFile::open(&path).expect("opened"));
+        assert!(one.take(7, Mode::Exclusive).expect("taken"));
+        one.lose(LossReason::ShutDown);
+        assert!(two.take(7, Mode::Exclusive).expect("taken"));
+        assert!(one.take(8, Mode::Exclusive).expect_err("lost").is_lost());
+        assert!(one.free(7).expect_err("lost").is_lost());
+    }
+}
