@@ -5,7 +5,7 @@ use std::time::Duration;
 /// [`std::time::Instant`] stands still during suspend on Linux: a lease compared with it would look live after a
 /// machine slept past its deadline.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Moment(u64);
+pub struct Moment(pub(crate) u64);
 
 impl Moment {
     /// Later than every moment that comes.
@@ -29,14 +29,6 @@ impl Moment {
             return Duration::MAX;
         }
         Duration::from_nanos(self.0.saturating_sub(Self::now().0))
-    }
-
-    pub(crate) const fn to_bits(self) -> u64 {
-        self.0
-    }
-
-    pub(crate) const fn from_bits(bits: u64) -> Self {
-        Self(bits)
     }
 }
 

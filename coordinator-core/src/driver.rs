@@ -1,5 +1,6 @@
-use crate::{Cohort, Error, FencingToken, Inspection, Mode, Scope, Session, Wanted};
+use crate::{Cohort, Error, FencingToken, Inspection, Mode, Scope, Session};
 use std::{fmt, future::Future};
+use tokio_util::sync::CancellationToken;
 
 /// One lock at the backend, as the driver names it.
 pub trait Grant: Clone + Send + Sync + 'static {
@@ -46,12 +47,12 @@ pub trait Driver: Send + Sync + 'static {
 
     /// Waits in the backend's line; called after a try answered `None`.
     ///
-    /// `Ok(None)` only after `wanted` has ended; nothing is held or queued then.
+    /// `Ok(None)` only after `unwanted` was cancelled: nobody waits any more; nothing is held or queued then.
     fn lock(
         &self,
         scope: Scope,
         mode: Mode,
-        wanted: Wanted,
+        unwanted: CancellationToken,
     ) -> impl Future<Output = Result<Option<Self::Grant>, Error>> + Send;
 
     /// Frees the lock; fails with `Lost` if the backend did not hold it any more.

@@ -1,4 +1,3 @@
-use crate::LossReason;
 use std::{error, fmt, sync::Arc};
 
 /// What a caller does about an error.
@@ -28,15 +27,13 @@ struct Inner {
     kind: ErrorKind,
     operation: &'static str,
     message: String,
-    source: Option<Source>,
+    source: Option<Box<dyn error::Error + Send + Sync>>,
 }
-
-type Source = Box<dyn error::Error + Send + Sync>;
 
 impl Error {
     /// An error without a cause of its own.
     pub fn new(kind: ErrorKind, operation: &'static str, message: impl Into<String>) -> Self {
-        Self::caused(kind, operation, message.into(), None)
+        Self(Arc::new(Inner { kind, operation, message: message.into(), source: None }))
     }
 
     /// An error that another one caused.
@@ -46,11 +43,7 @@ impl Error {
         message: impl Into<String>,
         source: impl Into<Box<dyn error::Error + Send + Sync>>,
     ) -> Self {
-        Self::caused(kind, operation, message.into(), Some(source.into()))
-    }
-
-    fn caused(kind: ErrorKind, operation: &'static str, message: String, source: Option<Source>) -> Self {
-        Self(Arc::new(Inner { kind, operation, message, source }))
+        Self(Arc::new(Inner { kind, operation, message: message.into(), source: Some(source.into()) }))
     }
 
     /// The lease was lost.
@@ -95,4 +88,22 @@ impl error::Error for Error {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         self.0.source.as_deref().map(|source| source as _)
     }
+}
+
+/// Why a lease may no longer exclude others.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LossReason {
+    /// The connection to the backend ended.
+    #[error("the session with the backend ended")]
+    Disconnected,
+    /// The backend did not answer until the lease's deadline, or the process was frozen past it.
+    #[error("the backend did not answer until the lease's deadline")]
+    DeadlinePassed,
+    /// The backend said that the scope is not held.
+    #[error("the backend says that the scope is not held")]
+    NotHeld,
+    /// The coordinator was shut down while the lease was held.
+    #[error("the coordinator was shut down")]
+    ShutDown,
 }

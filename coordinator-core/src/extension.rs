@@ -38,7 +38,7 @@ pub trait ErasureCoordinatorExt: ErasureCoordinator {
             let message = format!("the scope {} is named twice: name it once, in the stronger mode", twice[0].0);
             return Err(Error::new(ErrorKind::Invalid, "acquire_all", message));
         }
-        self.acquire_sorted(&sorted).await.map(Leases::new)
+        self.acquire_sorted(&sorted).await.map(Leases)
     }
 }
 

@@ -2,7 +2,7 @@ use crate::Mode;
 use std::fmt;
 
 /// A number that grows with every token fetched for a scope, across instances, crashes and restarts.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct FencingToken(u64);
 
 impl FencingToken {
@@ -43,41 +43,26 @@ impl fmt::Display for FencingToken {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FencingGate {
-    last_exclusive: u64,
-    last_any: u64,
+    /// The greatest exclusive token admitted; zero before the first.
+    pub last_exclusive: FencingToken,
+    /// The greatest token admitted; zero before the first.
+    pub last_any: FencingToken,
 }
 
 impl FencingGate {
-    /// A gate that has seen these tokens.
-    pub const fn new(last_exclusive: FencingToken, last_any: FencingToken) -> Self {
-        Self { last_exclusive: last_exclusive.get(), last_any: last_any.get() }
-    }
-
-    /// The greatest exclusive token admitted; zero before the first.
-    pub const fn last_exclusive(&self) -> FencingToken {
-        FencingToken(self.last_exclusive)
-    }
-
-    /// The greatest token admitted; zero before the first.
-    pub const fn last_any(&self) -> FencingToken {
-        FencingToken(self.last_any)
-    }
-
     /// Whether an effect under this token may happen now; remembers the token if so.
     #[must_use = "an effect whose token is not admitted must not happen"]
     pub fn admit(&mut self, mode: Mode, token: FencingToken) -> bool {
+        let again = token == self.last_any && token == self.last_exclusive && token != FencingToken(0);
         let admitted = match mode {
-            Mode::Shared => token.get() > self.last_exclusive,
-            Mode::Exclusive => {
-                token.get() > self.last_any
-                    || (token.get() == self.last_any && self.last_any == self.last_exclusive && self.last_any != 0)
-            }
+            Mode::Shared => token > self.last_exclusive,
+            Mode::Exclusive => token > self.last_any || again,
         };
         if admitted {
-            self.last_any = self.last_any.max(token.get());
-            if mode == Mode::Exclusive {
-                self.last_exclusive = token.get();
-            }
+            self.last_any = self.last_any.max(token);
+        }
+        if admitted && mode == Mode::Exclusive {
+            self.last_exclusive = token;
         }
         admitted
     }

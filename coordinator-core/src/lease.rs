@@ -1,4 +1,4 @@
-use crate::{Error, ErrorKind, FencingToken, Hold, LossReason, Mode, Scope, step};
+use crate::{Error, FencingToken, Hold, LossReason, Mode, Scope, step};
 use std::sync::{Arc, OnceLock};
 use std::{fmt, future::Future, time::Duration};
 use tokio_util::task::TaskTracker;
@@ -34,7 +34,7 @@ impl Lease {
     /// `Ok` while the lease excludes others, judged now; free of I/O, and right also after the process was frozen.
     ///
     /// # Errors
-    /// [`Lost`](ErrorKind::Lost), for good.
+    /// [`Lost`](crate::ErrorKind::Lost), for good.
     pub fn ensure_live(&self) -> Result<(), Error> {
         self.hold.session().ensure_live("ensure_live")
     }
@@ -49,7 +49,7 @@ impl Lease {
     /// Asks the backend on the holding session; afterwards at least `min_remaining` is guaranteed.
     ///
     /// # Errors
-    /// [`Lost`](ErrorKind::Lost) when the scope is not held; [`Unavailable`](ErrorKind::Unavailable) when the answer
+    /// [`Lost`](crate::ErrorKind::Lost) when the scope is not held; [`Unavailable`](crate::ErrorKind::Unavailable) when the answer
     /// left less than `min_remaining` (retry, or ask for less than the coordinator's time of silence).
     ///
     /// # Cancel safety
@@ -57,7 +57,7 @@ impl Lease {
     pub async fn verify(&self, min_remaining: Duration) -> Result<(), Error> {
         self.hold.session().ensure_live("verify")?;
         self.hold.verify().await?;
-        self.ensure_remaining("verify", min_remaining)
+        step::ensure_remaining("verify", self.hold.session(), min_remaining)
     }
 
     /// A new fencing token, greater than every token that earlier holders of the scope got.
@@ -65,7 +65,7 @@ impl Lease {
     /// It protects only where the sink checks it: see [`FencingGate`](crate::FencingGate).
     ///
     /// # Errors
-    /// [`Lost`](ErrorKind::Lost) when the scope is not held; [`Unavailable`](ErrorKind::Unavailable) when the backend
+    /// [`Lost`](crate::ErrorKind::Lost) when the scope is not held; [`Unavailable`](crate::ErrorKind::Unavailable) when the backend
     /// can't be asked or its numbers don't fit a token any more.
     ///
     /// # Cancel safety
@@ -111,8 +111,8 @@ impl Lease {
     /// session, asked after this call.
     ///
     /// # Errors
-    /// [`Lost`](ErrorKind::Lost) when the lease had not been held to the end: what was done under it may have met
-    /// another holder. [`Unavailable`](ErrorKind::Unavailable) when the backend did not answer.
+    /// [`Lost`](crate::ErrorKind::Lost) when the lease had not been held to the end: what was done under it may have met
+    /// another holder. [`Unavailable`](crate::ErrorKind::Unavailable) when the backend did not answer.
     ///
     /// # Cancel safety
     /// May be dropped at any time: the scope is freed all the same, unconfirmed.
@@ -122,19 +122,6 @@ impl Lease {
             steps.wait().await;
         }
         self.hold.release().outcome().await
-    }
-
-    pub(crate) fn ensure_remaining(&self, operation: &'static str, min_remaining: Duration) -> Result<(), Error> {
-        self.hold.session().ensure_live(operation)?;
-        let remaining = self.remaining();
-        if remaining >= min_remaining {
-            return Ok(());
-        }
-        let message = format!(
-            "{min_remaining:?} were asked for and only {remaining:?} are guaranteed: ask for less, or configure a longer \
-             time of silence"
-        );
-        Err(Error::new(ErrorKind::Unavailable, operation, message))
     }
 
     /// What a task owns that must keep the scope held: the scope is free when all of it is dropped.

@@ -1,18 +1,14 @@
-use crate::{Error, Lease, LossReason, Scope, step};
-use std::{future::Future, ops::Deref, pin::Pin, task::Poll, time::Duration};
+use crate::{Error, Lease, Scope, step};
+use std::{future::Future, ops::Deref, time::Duration};
 
 /// Several scopes held together, from [`acquire_all`](crate::ErasureCoordinatorExt::acquire_all).
 ///
 /// A slice of leases in the order in which they were taken.
 #[must_use = "leases that are dropped free their scopes"]
 #[derive(Debug)]
-pub struct Leases(Vec<Lease>);
+pub struct Leases(pub(crate) Vec<Lease>);
 
 impl Leases {
-    pub(crate) fn new(leases: Vec<Lease>) -> Self {
-        Self(leases)
-    }
-
     /// The lease of one of the scopes.
     pub fn get(&self, scope: &Scope) -> Option<&Lease> {
         self.0.iter().find(|lease| lease.scope() == scope)
@@ -24,38 +20,6 @@ impl Leases {
     /// [`Lost`](crate::ErrorKind::Lost) when one of them is.
     pub fn ensure_live(&self) -> Result<(), Error> {
         self.0.iter().try_for_each(Lease::ensure_live)
-    }
-
-    /// The least that is guaranteed for all of them; see [`Lease::remaining`].
-    pub fn remaining(&self) -> Duration {
-        self.0.iter().map(Lease::remaining).min().unwrap_or(Duration::MAX)
-    }
-
-    /// As [`Lease::verify`], for all of them.
-    ///
-    /// # Errors
-    /// The first error of [`Lease::verify`].
-    ///
-    /// # Cancel safety
-    /// May be dropped at any time.
-    pub async fn verify(&self, min_remaining: Duration) -> Result<(), Error> {
-        for lease in &self.0 {
-            lease.verify(min_remaining).await?;
-        }
-        self.0.iter().try_for_each(|lease| lease.ensure_remaining("verify", min_remaining))
-    }
-
-    /// Resolves when the first of them is lost.
-    ///
-    /// # Cancel safety
-    /// May be dropped at any time.
-    pub fn lost(&self) -> impl Future<Output = LossReason> + Send + 'static + use<> {
-        let mut lost: Vec<Pin<Box<dyn Future<Output = LossReason> + Send>>> =
-            self.0.iter().map(|lease| Box::pin(lease.lost()) as _).collect();
-        std::future::poll_fn(move |cx| {
-            let polls = lost.iter_mut().map(|lost| lost.as_mut().poll(cx));
-            polls.into_iter().find(Poll::is_ready).unwrap_or(Poll::Pending)
-        })
     }
 
     /// As [`Lease::irreversible`], on a task that owns all of them.

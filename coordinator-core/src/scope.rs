@@ -1,7 +1,7 @@
 use crate::{Error, ErrorKind};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
-use std::{fmt, str::FromStr};
+use std::fmt;
 
 /// The unit of erasure: a tenant, a subject, a case.
 ///
@@ -60,14 +60,6 @@ impl Scope {
     }
 }
 
-impl FromStr for Scope {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self, Error> {
-        Self::new(name)
-    }
-}
-
 impl std::hash::Hash for Scope {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
         state.write_u64(self.key());
@@ -116,5 +108,29 @@ impl DigestKey {
 impl fmt::Debug for DigestKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("DigestKey")
+    }
+}
+
+/// How a scope is held.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Mode {
+    /// Nobody else holds the scope: erasures.
+    Exclusive,
+    /// Others may hold it shared too: writes and hold placements.
+    Shared,
+}
+
+impl Mode {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Exclusive => "exclusive",
+            Self::Shared => "shared",
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }

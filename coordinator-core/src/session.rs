@@ -38,7 +38,7 @@ impl Session {
     pub fn until(deadline: Moment) -> Self {
         Self(Arc::new(State {
             lost: OnceLock::new(),
-            deadline: AtomicU64::new(deadline.to_bits()),
+            deadline: AtomicU64::new(deadline.0),
             told: watch::Sender::new(()),
             attended: AtomicBool::new(false),
         }))
@@ -47,7 +47,7 @@ impl Session {
     /// Moves the deadline forward, never back; a session that is lost stays lost.
     pub fn renew(&self, deadline: Moment) {
         if self.loss().is_none() {
-            self.0.deadline.fetch_max(deadline.to_bits(), Ordering::AcqRel);
+            self.0.deadline.fetch_max(deadline.0, Ordering::AcqRel);
         }
     }
 
@@ -82,7 +82,7 @@ impl Session {
         if self.0.lost.get().is_some() {
             return Duration::ZERO;
         }
-        Moment::from_bits(self.0.deadline.load(Ordering::Acquire)).remaining()
+        Moment(self.0.deadline.load(Ordering::Acquire)).remaining()
     }
 
     /// Resolves when the session is lost. Owned, and needs no runtime to be polled on.

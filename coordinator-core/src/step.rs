@@ -1,4 +1,4 @@
-use crate::{Error, ErrorKind, Lease, reentry, upkeep};
+use crate::{Error, ErrorKind, Lease, Session, reentry, upkeep};
 use std::{future::Future, panic, time::Duration};
 use tracing::Instrument;
 
@@ -10,20 +10,10 @@ where
     for lease in leases {
         lease.verify(min_remaining).await?;
     }
-    for lease in leases {
-        lease.ensure_remaining("irreversible", min_remaining)?; // the others' answers took time
-    }
     let owned: Vec<_> = leases.iter().map(|lease| lease.own()).collect();
-    // The task may be scheduled late, or the process frozen before it is: look once more where the step begins.
+    // The other answers took time, the task may be scheduled late, the process be frozen before: look where it begins.
     let begins = move || {
-        owned.iter().try_for_each(|(hold, _)| {
-            let session = hold.session();
-            session.ensure_live("irreversible")?;
-            if session.remaining() >= min_remaining {
-                return Ok(());
-            }
-            Err(Error::new(ErrorKind::Unavailable, "irreversible", "the step could not begin in time; it did not run"))
-        })?;
+        owned.iter().try_for_each(|(hold, _)| ensure_remaining("irreversible", hold.session(), min_remaining))?;
         Ok::<_, Error>(owned)
     };
     let task = async move {
@@ -45,4 +35,19 @@ where
             }
         },
     }
+}
+
+/// # Errors
+/// `Lost`, or `Unavailable` when less is guaranteed from now.
+pub(crate) fn ensure_remaining(what: &'static str, session: &Session, min_remaining: Duration) -> Result<(), Error> {
+    session.ensure_live(what)?;
+    let remaining = session.remaining();
+    if remaining >= min_remaining {
+        return Ok(());
+    }
+    let message = format!(
+        "{min_remaining:?} were asked for and only {remaining:?} are guaranteed: ask for less, or configure a longer \
+         time of silence"
+    );
+    Err(Error::new(ErrorKind::Unavailable, what, message))
 }

@@ -3,15 +3,14 @@
 use crate::{Error, LossReason, Mode, Scope};
 use std::time::Duration;
 
-pub(crate) fn granted(scope: Scope, mode: Mode, wait: Duration) {
-    metrics::counter!("coordinator_grants_total", "mode" => mode.name()).increment(1);
-    metrics::histogram!("coordinator_wait_seconds", "mode" => mode.name()).record(wait);
-    tracing::debug!(%scope, %mode, ?wait, "granted");
-}
-
-pub(crate) fn not_granted(scope: Scope, mode: Mode, wait: Duration, outcome: Result<(), &Error>) {
+pub(crate) fn asked<T>(scope: Scope, mode: Mode, wait: Duration, outcome: &Result<Option<T>, Error>) {
     match outcome {
-        Ok(()) => tracing::debug!(%scope, %mode, ?wait, "held by others"),
+        Ok(Some(_)) => {
+            metrics::counter!("coordinator_grants_total", "mode" => mode.name()).increment(1);
+            metrics::histogram!("coordinator_wait_seconds", "mode" => mode.name()).record(wait);
+            tracing::debug!(%scope, %mode, ?wait, "granted");
+        }
+        Ok(None) => tracing::debug!(%scope, %mode, ?wait, "held by others"),
         Err(error) => tracing::debug!(%scope, %mode, ?wait, %error, "not granted"),
     }
 }
@@ -36,18 +35,6 @@ pub(crate) fn lost(scope: Scope, leases: usize, reason: LossReason) {
     tracing::warn!(%scope, leases, %reason, "lost");
 }
 
-/// Counts a waiter for as long as it lives.
-pub(crate) struct Waiter;
-
-impl Waiter {
-    pub(crate) fn begin() -> Self {
-        metrics::gauge!("coordinator_waiters").increment(1.0);
-        Self
-    }
-}
-
-impl Drop for Waiter {
-    fn drop(&mut self) {
-        metrics::gauge!("coordinator_waiters").decrement(1.0);
-    }
+pub(crate) fn waiters(more: f64) {
+    metrics::gauge!("coordinator_waiters").increment(more);
 }

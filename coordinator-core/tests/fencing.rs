@@ -20,5 +20,5 @@ fn only_followed_holders_are_refused() {
     ] {
         assert_eq!(gate.admit(mode, FencingToken::new(token)), admitted, "{mode} {token} at {gate:?}");
     }
-    assert_eq!((gate.last_exclusive().get(), gate.last_any().get()), (4, 6));
+    assert_eq!((gate.last_exclusive.get(), gate.last_any.get()), (4, 6));
 }

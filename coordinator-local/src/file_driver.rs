@@ -1,7 +1,7 @@
 use crate::{fence_file::FenceFile, lock_file::LockFile, offsets::Offsets, wait::Wait};
 use coordinator_core::{
-    Driver, Error, ErrorKind, FencingToken, Grant, Inspection, Look, LossReason, Mode, Party, Scope, Session, Upkeep,
-    Wanted,
+    CancellationToken, Driver, Error, ErrorKind, FencingToken, Grant, Inspection, Look, LossReason, Mode, Party, Scope,
+    Session, Upkeep,
 };
 use std::{
     path::{Path, PathBuf},
@@ -124,16 +124,16 @@ impl Driver for FileDriver {
         self.attempt(&scope, |file| file.try_take(&scope, mode))
     }
 
-    async fn lock(&self, scope: Scope, mode: Mode, wanted: Wanted) -> Result<Option<FileGrant>, Error> {
+    async fn lock(&self, scope: Scope, mode: Mode, unwanted: CancellationToken) -> Result<Option<FileGrant>, Error> {
         let mut wait = Wait::new(&scope, mode);
-        while !wanted.has_ended() {
+        while !unwanted.is_cancelled() {
             if let Some(grant) = self.attempt(&scope, |file| wait.look(file))? {
                 return Ok(Some(grant));
             }
             let pause = wait.pause();
             tokio::select! {
                 biased;
-                () = wanted.ended() => {}
+                () = unwanted.cancelled() => {}
                 () = self.upkeep.sleep(pause) => {}
             }
         }

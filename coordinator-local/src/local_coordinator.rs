@@ -1,6 +1,6 @@
 use coordinator_core::{
-    Cohort, CohortBacked, CohortOptions, Driver, Error, FencingToken, Grant, Inspection, Look, LossReason, Mode, Scope,
-    Session, Wanted,
+    CancellationToken, Cohort, CohortBacked, CohortOptions, Driver, Error, FencingToken, Grant, Inspection, Look,
+    LossReason, Mode, Scope, Session,
 };
 use std::{
     fmt,
@@ -139,7 +139,7 @@ impl Driver for NoBackend {
         Ok(Some(self.life.clone()))
     }
 
-    async fn lock(&self, _: Scope, _: Mode, _: Wanted) -> Result<Option<Life>, Error> {
+    async fn lock(&self, _: Scope, _: Mode, _: CancellationToken) -> Result<Option<Life>, Error> {
         Ok(Some(self.life.clone()))
     }
 

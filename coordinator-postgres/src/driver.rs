@@ -7,7 +7,9 @@ use crate::primary::Primary;
 use crate::settings::Settings;
 use crate::turnstile::Turnstile;
 use crate::waiting::Waiting;
-use coordinator_core::{Driver, Error, ErrorKind, FencingToken, Inspection, Look, Mode, Scope, Session, Wanted};
+use coordinator_core::{
+    CancellationToken, Driver, Error, ErrorKind, FencingToken, Inspection, Look, Mode, Scope, Session,
+};
 use std::fmt;
 use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
@@ -127,8 +129,8 @@ impl Driver for PostgresDriver {
         Ok(got?.then(|| Grant::new(holding, keys, mode, None)))
     }
 
-    async fn lock(&self, scope: Scope, mode: Mode, wanted: Wanted) -> Result<Option<Grant>, Error> {
-        self.turnstile.wait(self.keyspace.keys(&scope), mode, &wanted).await
+    async fn lock(&self, scope: Scope, mode: Mode, unwanted: CancellationToken) -> Result<Option<Grant>, Error> {
+        self.turnstile.wait(self.keyspace.keys(&scope), mode, &unwanted).await
     }
 
     async fn unlock(&self, _: Scope, grant: Grant) -> Result<(), Error> {

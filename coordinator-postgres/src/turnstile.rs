@@ -12,7 +12,7 @@ use crate::primary::Primary;
 use crate::session::random;
 use crate::settings::Settings;
 use crate::waiting::{Slice, Waiting};
-use coordinator_core::{Error, Mode, Wanted};
+use coordinator_core::{CancellationToken, Error, Mode};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -51,10 +51,15 @@ impl Turnstile {
     }
 
     /// `Ok(None)`: nobody wants the lock any more.
-    pub(crate) async fn wait(&self, keys: Keys, mode: Mode, wanted: &Wanted) -> Result<Option<Grant>, Error> {
+    pub(crate) async fn wait(
+        &self,
+        keys: Keys,
+        mode: Mode,
+        unwanted: &CancellationToken,
+    ) -> Result<Option<Grant>, Error> {
         let mut failures = 0;
         loop {
-            match self.turn(keys, mode, wanted).await {
+            match self.turn(keys, mode, unwanted).await {
                 Ok(Turn::Granted(grant)) => return Ok(Some(grant)),
                 Ok(Turn::Unwanted) => return Ok(None),
                 Ok(Turn::Yielded) => failures = 0,
@@ -62,7 +67,7 @@ impl Turnstile {
                 Err(error) if error.is_retryable() && (self.outlast_outages || failures == 0) => {
                     failures += 1;
                     tracing::debug!(%error, failures, "a wait failed and begins anew");
-                    if failures > 1 && self.pause(failures, wanted).await {
+                    if failures > 1 && self.pause(failures, unwanted).await {
                         return Ok(None);
                     }
                 }
@@ -72,17 +77,17 @@ impl Turnstile {
     }
 
     /// Before a server that is away is asked again; true: nobody waits for it any more.
-    async fn pause(&self, failures: u32, wanted: &Wanted) -> bool {
+    async fn pause(&self, failures: u32, unwanted: &CancellationToken) -> bool {
         let pause = Duration::from_millis(50 << failures.min(5));
         tokio::select! {
             biased;
-            () = wanted.ended() => true,
+            () = unwanted.cancelled() => true,
             () = self.connector.upkeep.sleep(pause) => false,
         }
     }
 
-    async fn turn(&self, keys: Keys, mode: Mode, wanted: &Wanted) -> Result<Turn, Error> {
-        let permit = match self.session(keys, mode, wanted).await? {
+    async fn turn(&self, keys: Keys, mode: Mode, unwanted: &CancellationToken) -> Result<Turn, Error> {
+        let permit = match self.session(keys, mode, unwanted).await? {
             Ok(permit) => permit,
             Err(turn) => return Ok(turn),
         };
@@ -92,7 +97,7 @@ impl Turnstile {
         };
         // The turnstile. An error drops the session, which frees what it has.
         loop {
-            match waiting.lock(keys.turnstile, Mode::Exclusive, self.slice()?, wanted).await? {
+            match waiting.lock(keys.turnstile, Mode::Exclusive, self.slice()?, unwanted).await? {
                 Slice::Granted => break,
                 Slice::Unwanted => return Ok(give_up(waiting).await),
                 Slice::Elapsed if self.is_pressed() => {
@@ -105,7 +110,7 @@ impl Turnstile {
         // The key.
         let mut overtaken = false;
         loop {
-            match waiting.lock(keys.scope, mode, self.slice()?, wanted).await? {
+            match waiting.lock(keys.scope, mode, self.slice()?, unwanted).await? {
                 Slice::Unwanted => return Ok(give_up(waiting).await),
                 Slice::Elapsed if self.is_pressed() => {
                     waiting.unlock(keys.turnstile, Mode::Exclusive).await?;
@@ -135,7 +140,7 @@ impl Turnstile {
         &self,
         keys: Keys,
         mode: Mode,
-        wanted: &Wanted,
+        unwanted: &CancellationToken,
     ) -> Result<Result<OwnedSemaphorePermit, Turn>, Error> {
         if let Ok(permit) = Arc::clone(&self.sessions).try_acquire_owned() {
             return Ok(Ok(permit));
@@ -146,7 +151,7 @@ impl Turnstile {
         loop {
             tokio::select! {
                 biased;
-                () = wanted.ended() => return Ok(Err(Turn::Unwanted)),
+                () = unwanted.cancelled() => return Ok(Err(Turn::Unwanted)),
                 permit = &mut permit => return Ok(permit.map_err(|_| Turn::Unwanted)), // it is never closed
                 () = self.connector.upkeep.sleep(self.slice()?) => {
                     let primary = self.primary.current().await?.holding;

@@ -2,7 +2,7 @@ use crate::connect::Connector;
 use crate::error::classify;
 use crate::session::{Opened, open};
 use crate::settings::Settings;
-use coordinator_core::{Error, ErrorKind, Mode, Wanted};
+use coordinator_core::{CancellationToken, Error, ErrorKind, Mode};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_postgres::error::SqlState;
@@ -51,9 +51,9 @@ impl Waiting {
         key: i64,
         mode: Mode,
         slice: Duration,
-        wanted: &Wanted,
+        unwanted: &CancellationToken,
     ) -> Result<Slice, Error> {
-        if wanted.has_ended() {
+        if unwanted.is_cancelled() {
             return Ok(Slice::Unwanted);
         }
         let set = format!("SET lock_timeout = {}", slice.as_millis().max(1));
@@ -64,7 +64,7 @@ impl Waiting {
         let (set, locked) = tokio::select! {
             biased;
             answers = both => answers,
-            () = wanted.ended() => return Ok(Slice::Unwanted),
+            () = unwanted.cancelled() => return Ok(Slice::Unwanted),
             () = self.connector.upkeep.sleep(slice + GRACE) => {
                 return Err(Error::new(ErrorKind::Unavailable, "lock", "the server stopped answering"));
             }

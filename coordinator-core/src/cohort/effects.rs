@@ -1,6 +1,7 @@
 use super::queue::ScopeQueue;
-use crate::{Error, Look, LossReason, Mode, Wanted};
+use crate::{Error, Look, LossReason, Mode};
 use tokio::sync::oneshot::Sender;
+use tokio_util::sync::CancellationToken;
 
 /// What a waiter gets: a lock at the backend, and during which tenure of the scope it got it.
 #[derive(Clone)]
@@ -17,7 +18,7 @@ pub(super) type Answer<G> = Result<Option<Granted<G>>, Error>;
 pub(super) struct Effects<G> {
     pub(super) answers: Vec<(Sender<Answer<G>>, Answer<G>)>,
     pub(super) request: Option<Request<G>>,
-    pub(super) unwanted: Option<Wanted>,
+    pub(super) unwanted: Option<CancellationToken>,
     pub(super) lost: Option<Lost<G>>,
     pub(super) over: Option<ScopeQueue<G>>,
 }
@@ -25,7 +26,7 @@ pub(super) struct Effects<G> {
 /// What the driver is asked; at most one request a transition.
 pub(super) enum Request<G> {
     TryLock { mode: Mode },
-    Lock { mode: Mode, wanted: Wanted },
+    Lock { mode: Mode, unwanted: CancellationToken },
     Unlock { grant: G },
     Contended { grant: G, tenure: u64, look: Look },
 }
@@ -39,10 +40,5 @@ pub(super) struct Lost<G> {
 impl<G> Effects<G> {
     pub(super) fn new() -> Self {
         Self { answers: Vec::new(), request: None, unwanted: None, lost: None, over: None }
-    }
-
-    pub(super) fn ask(&mut self, request: Request<G>) {
-        debug_assert!(self.request.is_none(), "one request at a time for a scope");
-        self.request = Some(request);
     }
 }

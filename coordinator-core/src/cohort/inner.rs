@@ -1,15 +1,14 @@
 //! Shards of queues, and what their transitions ask for.
 
 use super::CohortOptions;
-use super::effects::{Answer, Effects, Granted};
+use super::effects::{Effects, Granted};
 use super::queue::{Arrival, ScopeQueue};
 use super::requests::Told;
 use super::waiters::Patience;
-use crate::{Driver, Error, ErrorKind, Left, Mode, Scope, Session, telemetry};
+use crate::{Driver, Error, ErrorKind, Inspection, Left, Mode, Scope, Session, telemetry};
 use std::collections::{HashMap, hash_map::Entry};
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 const SHARDS: usize = 16;
 
@@ -23,19 +22,9 @@ pub(super) struct Inner<D: Driver> {
 }
 
 struct Shard<G> {
-    queues: HashMap<Scope, ScopeQueue<G>, BuildHasherDefault<DigestHasher>>,
+    queues: HashMap<Scope, ScopeQueue<G>>,
     /// Tickets and tenures: never the same number twice, also after a scope's queue was over.
     next: u64,
-}
-
-/// How a caller's request was met.
-pub(super) enum Entered<G> {
-    Granted(Granted<G>),
-    Refused,
-    Queued(u64, oneshot::Receiver<Answer<G>>),
-    /// The instance is at its cap of scopes.
-    Full,
-    Closed,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -45,7 +34,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl<D: Driver> Inner<D> {
     pub(super) fn new(driver: D, options: CohortOptions) -> Self {
         let room = options.most_scopes.map(|most| Arc::new(Semaphore::new(most)));
-        let shards = std::array::from_fn(|_| Mutex::new(Shard { queues: HashMap::default(), next: 0 }));
+        let shards = std::array::from_fn(|_| Mutex::new(Shard { queues: HashMap::new(), next: 0 }));
         Self { driver, options, room, shards, closed: OnceLock::new(), emptied: Notify::new() }
     }
 
@@ -59,11 +48,11 @@ impl<D: Driver> Inner<D> {
         mode: Mode,
         patience: Patience,
         mut room: Option<OwnedSemaphorePermit>,
-    ) -> Entered<D::Grant> {
+    ) -> Arrival<D::Grant> {
         let mut effects = Effects::new();
         let mut guard = self.shard(&scope);
         if self.closed.get().is_some() {
-            return Entered::Closed;
+            return Arrival::Closed;
         }
         let shard = &mut *guard;
         let ticket = shard.next;
@@ -72,7 +61,7 @@ impl<D: Driver> Inner<D> {
             Entry::Occupied(occupied) => occupied.into_mut(),
             Entry::Vacant(vacant) => {
                 if let (Some(all), None) = (&self.room, &room) {
-                    let Ok(permit) = Arc::clone(all).try_acquire_owned() else { return Entered::Full };
+                    let Ok(permit) = Arc::clone(all).try_acquire_owned() else { return Arrival::Full };
                     room = Some(permit);
                 }
                 vacant.insert(match self.driver.without_backend() {
@@ -85,11 +74,7 @@ impl<D: Driver> Inner<D> {
         drop(guard);
         drop(room);
         self.perform(scope, effects);
-        match arrival {
-            Arrival::Granted(granted) => Entered::Granted(granted),
-            Arrival::Refused => Entered::Refused,
-            Arrival::Queued(told) => Entered::Queued(ticket, told),
-        }
+        arrival
     }
 
     /// One event of a scope's queue, if there is one, and then what it asks for.
@@ -126,8 +111,8 @@ impl<D: Driver> Inner<D> {
                 self.leave(scope, unreceived.tenure);
             }
         }
-        if let Some(wanted) = effects.unwanted {
-            wanted.end();
+        if let Some(unwanted) = effects.unwanted {
+            unwanted.cancel();
         }
         if let Some(lost) = effects.lost
             && lost.leases > 0
@@ -162,8 +147,8 @@ impl<D: Driver> Inner<D> {
         self.shards.iter().flat_map(|shard| lock(shard).queues.keys().copied().collect::<Vec<_>>()).collect()
     }
 
-    pub(super) fn view<R>(&self, scope: Scope, view: impl FnOnce(&ScopeQueue<D::Grant>) -> R) -> Option<R> {
-        self.shard(&scope).queues.get(&scope).map(view)
+    pub(super) fn inspection(&self, scope: Scope) -> Inspection {
+        self.shard(&scope).queues.get(&scope).map(ScopeQueue::inspection).unwrap_or_default()
     }
 
     /// From here on who comes is refused, and so is who waits.
@@ -189,27 +174,11 @@ impl<D: Driver> Inner<D> {
     }
 
     pub(super) fn left(&self) -> Vec<Left> {
-        let left = |scope| self.view(scope, |queue| queue.left(scope)).flatten();
+        let left = |scope: Scope| self.shard(&scope).queues.get(&scope).and_then(|queue| queue.left(scope));
         self.scopes().into_iter().filter_map(left).collect()
     }
 }
 
 pub(super) fn closed() -> Error {
     Error::new(ErrorKind::ShutDown, "acquire", "the coordinator was shut down")
-}
-
-/// Keys are SHA-256 digests already.
-#[derive(Default)]
-struct DigestHasher(u64);
-
-impl Hasher for DigestHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, _: &[u8]) {}
-
-    fn write_u64(&mut self, key: u64) {
-        self.0 = key;
-    }
 }

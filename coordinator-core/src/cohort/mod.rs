@@ -15,9 +15,10 @@ use crate::{CohortBacked, Driver, ErasureCoordinator, Error, ErrorKind, Inspecti
 use async_trait::async_trait;
 use effects::Answer;
 use holding::Holding;
-use inner::{Entered, Inner, closed};
+use inner::{Inner, closed};
 pub use options::CohortOptions;
 use place::Place;
+use queue::Arrival;
 use std::sync::{Arc, atomic::AtomicBool};
 use std::time::{Duration, Instant};
 use tokio::sync::OwnedSemaphorePermit;
@@ -60,49 +61,37 @@ impl<D: Driver> Cohort<D> {
         let (named, scope) = (*scope, self.digest(scope));
         let begin = Instant::now();
         let granted = match self.0.enter(scope, mode, patience, room) {
-            Entered::Granted(granted) => Ok(Some(granted)),
-            entered => {
+            Arrival::Granted(granted) => Ok(Some(granted)),
+            arrival => {
                 let span = tracing::debug_span!("acquire", %scope, %mode);
-                self.wait(entered, scope, mode, patience).instrument(span).await
+                self.wait(arrival, scope, mode, patience).instrument(span).await
             }
         };
-        let now = Instant::now();
-        let wait = now.saturating_duration_since(begin);
-        match granted {
-            Ok(Some(granted)) => {
-                telemetry::granted(scope, mode, wait);
-                let (inner, released) = (Arc::clone(&self.0), AtomicBool::new(false));
-                let hold = Holding { inner, scope, mode, granted, since: now, released };
-                Ok(Some(Lease::new(named, mode, hold)))
-            }
-            Ok(None) => {
-                telemetry::not_granted(scope, mode, wait, Ok(()));
-                Ok(None)
-            }
-            Err(error) => {
-                telemetry::not_granted(scope, mode, wait, Err(&error));
-                Err(error)
-            }
-        }
+        let since = Instant::now();
+        telemetry::asked(scope, mode, since.saturating_duration_since(begin), &granted);
+        Ok(granted?.map(|granted| {
+            let (inner, released) = (Arc::clone(&self.0), AtomicBool::new(false));
+            Lease::new(named, mode, Holding { inner, scope, mode, granted, since, released })
+        }))
     }
 
     async fn wait(
         &self,
-        mut entered: Entered<D::Grant>,
+        mut arrival: Arrival<D::Grant>,
         scope: Scope,
         mode: Mode,
         patience: Patience,
     ) -> Answer<D::Grant> {
         loop {
-            entered = match entered {
-                Entered::Granted(granted) => return Ok(Some(granted)),
-                Entered::Refused => return Ok(None),
-                Entered::Closed => return Err(closed()),
-                Entered::Queued(ticket, told) => {
-                    let (inner, counted) = (Arc::clone(&self.0), telemetry::Waiter::begin());
-                    return Place { inner, scope, ticket, told, _counted: counted }.await;
+            arrival = match arrival {
+                Arrival::Granted(granted) => return Ok(Some(granted)),
+                Arrival::Refused => return Ok(None),
+                Arrival::Closed => return Err(closed()),
+                Arrival::Queued(ticket, told) => {
+                    telemetry::waiters(1.0);
+                    return Place { inner: Arc::clone(&self.0), scope, ticket, told }.await;
                 }
-                Entered::Full => {
+                Arrival::Full => {
                     let limit = if patience == Patience::Try { Duration::ZERO } else { self.0.options.wait_for_room };
                     let room = self.room(1, limit).await?;
                     self.0.enter(scope, mode, patience, room)
@@ -131,11 +120,6 @@ impl<D: Driver> Cohort<D> {
         };
         permit.map(Some).map_err(|_| closed())
     }
-
-    /// What the queue of this instance knows, under the name of `instance`.
-    fn own_view(&self, scope: Scope) -> Inspection {
-        self.0.view(scope, queue::ScopeQueue::inspection).unwrap_or_default()
-    }
 }
 
 #[async_trait]
@@ -155,7 +139,7 @@ impl<B: CohortBacked> ErasureCoordinator for B {
 
     async fn inspect(&self, scope: &Scope) -> Result<Inspection, Error> {
         let (cohort, scope) = (self.cohort(), self.cohort().digest(scope));
-        let own = cohort.own_view(scope);
+        let own = cohort.0.inspection(scope);
         if cohort.0.driver.without_backend().is_some() {
             return Ok(own);
         }
@@ -191,7 +175,7 @@ impl<B: CohortBacked> ErasureCoordinator for B {
                 Ok(())
             })
             .await?;
-        Ok(Shutdown::new(left))
+        Ok(Shutdown { left })
     }
 }
 

@@ -12,7 +12,6 @@ pub(super) struct Place<D: Driver> {
     pub(super) scope: Scope,
     pub(super) ticket: u64,
     pub(super) told: Receiver<Answer<D::Grant>>,
-    pub(super) _counted: telemetry::Waiter,
 }
 
 impl<D: Driver> Future for Place<D> {
@@ -25,6 +24,7 @@ impl<D: Driver> Future for Place<D> {
 
 impl<D: Driver> Drop for Place<D> {
     fn drop(&mut self) {
+        telemetry::waiters(-1.0);
         if self.told.is_terminated() {
             return;
         }

@@ -14,9 +14,10 @@ use super::CohortOptions;
 use super::effects::{Answer, Effects, Granted, Lost, Request};
 use super::waiters::{Patience, Waiters};
 use super::window::{Users, Window};
-use crate::{Error, ErrorKind, Grant, Inspection, Left, Mode, Party, Scope, Wanted};
+use crate::{Error, ErrorKind, Grant, Inspection, Left, Mode, Party, Scope};
 use std::time::Instant;
 use tokio::sync::{OwnedSemaphorePermit, oneshot::Receiver};
+use tokio_util::sync::CancellationToken;
 
 pub(super) struct ScopeQueue<G> {
     backend: Backend<G>,
@@ -28,7 +29,7 @@ pub(super) struct ScopeQueue<G> {
 enum Backend<G> {
     Idle,
     Trying { mode: Mode },
-    InLine { mode: Mode, wanted: Wanted },
+    InLine { mode: Mode, unwanted: CancellationToken },
     Held(Held<G>),
     Freeing,
 }
@@ -39,10 +40,15 @@ struct Held<G> {
     window: Window,
 }
 
+/// How a caller's request was met.
 pub(super) enum Arrival<G> {
     Granted(Granted<G>),
     Refused,
-    Queued(Receiver<Answer<G>>),
+    /// Under this ticket.
+    Queued(u64, Receiver<Answer<G>>),
+    /// The instance is at its cap of scopes.
+    Full,
+    Closed,
 }
 
 impl<G: Grant> ScopeQueue<G> {
@@ -74,7 +80,7 @@ impl<G: Grant> ScopeQueue<G> {
 
     pub(super) fn left(&self, scope: Scope) -> Option<Left> {
         let (mode, leases) = self.users.count();
-        (leases > 0).then(|| Left::new(scope, mode, leases))
+        (leases > 0).then_some(Left { scope, mode, leases })
     }
 
     pub(super) fn arrive(
@@ -86,7 +92,7 @@ impl<G: Grant> ScopeQueue<G> {
     ) -> Arrival<G> {
         let now = Instant::now();
         if let Backend::Held(held) = &self.backend
-            && self.waiters.is_empty()
+            && self.waiters.head().is_none()
             && self.can_be_used(held, mode, now)
         {
             self.users.add(mode);
@@ -97,7 +103,7 @@ impl<G: Grant> ScopeQueue<G> {
         }
         let told = self.waiters.push(ticket, mode, patience);
         self.advance(now, effects);
-        Arrival::Queued(told)
+        Arrival::Queued(ticket, told)
     }
 
     fn can_be_used(&self, held: &Held<G>, mode: Mode, now: Instant) -> bool {
@@ -122,7 +128,7 @@ impl<G: Grant> ScopeQueue<G> {
         self.waiters.remove(ticket);
         match &self.backend {
             // Also when others remain who want another mode: they must not wait for what nobody wants.
-            Backend::InLine { mode, wanted } if !self.head_wants(*mode) => effects.unwanted = Some(wanted.clone()),
+            Backend::InLine { mode, unwanted } if !self.head_wants(*mode) => effects.unwanted = Some(unwanted.clone()),
             _ => self.advance(Instant::now(), effects),
         }
     }
@@ -182,12 +188,13 @@ impl<G: Grant> ScopeQueue<G> {
     pub(super) fn probed(&mut self, tenure: u64, contended: bool, options: &CohortOptions, effects: &mut Effects<G>) {
         let now = Instant::now();
         if let Backend::Held(held) = &mut self.backend
-            && let Window::Probing { limit, look } = held.window
             && held.granted.tenure == tenure
         {
             let mode = held.mode;
-            held.window = if contended { Window::Closed } else { Window::extended(now, limit, look, options) };
-            if !contended {
+            if contended {
+                held.window = Window::Closed;
+            } else {
+                held.window.reopen(now, options);
                 self.grant_head(mode, effects);
             }
             self.advance(now, effects);
@@ -219,8 +226,8 @@ impl<G: Grant> ScopeQueue<G> {
     /// Shutdown: who waits is refused.
     pub(super) fn refuse_waiters(&mut self, error: &Error, effects: &mut Effects<G>) {
         self.waiters.settle_all(&Err(error.clone()), effects);
-        if let Backend::InLine { wanted, .. } = &self.backend {
-            effects.unwanted = Some(wanted.clone());
+        if let Backend::InLine { unwanted, .. } = &self.backend {
+            effects.unwanted = Some(unwanted.clone());
         }
     }
 
@@ -254,7 +261,8 @@ impl<G: Grant> ScopeQueue<G> {
             } else {
                 let look = held.window.probe(now);
                 let Granted { grant, tenure } = held.granted.clone();
-                return effects.ask(Request::Contended { grant, tenure, look });
+                effects.request = Some(Request::Contended { grant, tenure, look });
+                return;
             }
         }
     }
@@ -278,14 +286,14 @@ impl<G: Grant> ScopeQueue<G> {
         self.backend = Backend::Idle;
         if let Some((mode, _)) = self.waiters.head() {
             self.backend = Backend::Trying { mode };
-            effects.ask(Request::TryLock { mode });
+            effects.request = Some(Request::TryLock { mode });
         }
     }
 
     fn stand_in_line(&mut self, mode: Mode, effects: &mut Effects<G>) {
-        let wanted = Wanted::default();
-        self.backend = Backend::InLine { mode, wanted: wanted.clone() };
-        effects.ask(Request::Lock { mode, wanted });
+        let unwanted = CancellationToken::new();
+        self.backend = Backend::InLine { mode, unwanted: unwanted.clone() };
+        effects.request = Some(Request::Lock { mode, unwanted });
     }
 
     fn free(&mut self, effects: &mut Effects<G>) {
@@ -293,7 +301,7 @@ impl<G: Grant> ScopeQueue<G> {
             return; // nothing to free where there is no backend
         }
         if let Backend::Held(held) = std::mem::replace(&mut self.backend, Backend::Freeing) {
-            effects.ask(Request::Unlock { grant: held.granted.grant });
+            effects.request = Some(Request::Unlock { grant: held.granted.grant });
         }
     }
 }

@@ -18,8 +18,8 @@ impl<G: Grant> Request<G> {
                 let request = async move { asked.driver.try_lock(scope, mode).await };
                 inner.run(request, move |answer| after.answered(scope, answer));
             }
-            Self::Lock { mode, wanted } => {
-                let request = async move { asked.driver.lock(scope, mode, wanted).await };
+            Self::Lock { mode, unwanted } => {
+                let request = async move { asked.driver.lock(scope, mode, unwanted).await };
                 inner.run(request, move |answer| after.answered(scope, answer));
             }
             Self::Contended { grant, tenure, look } => {

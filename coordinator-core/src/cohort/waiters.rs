@@ -28,10 +28,6 @@ impl<G: Clone> Waiters<G> {
         Self { by_ticket: BTreeMap::new(), tries: 0 }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.by_ticket.is_empty()
-    }
-
     pub(super) fn head(&self) -> Option<(Mode, Patience)> {
         self.by_ticket.values().next().map(|waiter| (waiter.mode, waiter.patience))
     }

@@ -21,10 +21,11 @@ impl Window {
     }
 
     /// After a look that found nobody.
-    pub(super) fn extended(now: Instant, limit: Instant, look: Look, options: &CohortOptions) -> Self {
-        match look {
-            Look::Quick => Self::Open { until: now + options.window, limit },
-            Look::Thorough => Self::open(now, options),
+    pub(super) fn reopen(&mut self, now: Instant, options: &CohortOptions) {
+        let looked = *self;
+        *self = Self::open(now, options);
+        if let (Self::Open { limit, .. }, Self::Probing { limit: old, look: Look::Quick }) = (self, looked) {
+            *limit = old;
         }
     }
 
