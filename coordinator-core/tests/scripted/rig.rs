@@ -3,8 +3,9 @@
 use super::caller::Caller;
 use super::{Backed, Parked, Scripted};
 use coordinator_core::{Cohort, CohortOptions, ErasureCoordinator, Error, Lease, Mode, Scope, Upkeep};
+use std::future::Future;
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 
 pub type Asking = Caller<Result<Option<Lease>, Error>>;
@@ -74,7 +75,7 @@ impl Rig {
     /// Lets this much of the upkeep's time pass.
     pub fn pass(&self, time: Duration) {
         if let Some(runtime) = &self.runtime {
-            runtime.block_on(tokio::time::sleep(time));
+            runtime.block_on(async { tokio::time::sleep(time).await });
         }
         self.settle();
     }
@@ -129,6 +130,11 @@ impl Rig {
         granted(asking.ready())
     }
 
+    /// A lease that was granted already.
+    pub fn granted_now(&self, asking: &mut Asking) -> Lease {
+        granted(asking.ready())
+    }
+
     /// The one request that is parked.
     pub fn take(&self, name: &str) -> Parked {
         self.settle();
@@ -175,5 +181,29 @@ impl Rig {
     pub fn told<T>(&self, caller: &mut Caller<T>) -> T {
         self.settle();
         caller.ready()
+    }
+}
+
+/// What runs beside the test's thread, or is answered by itself.
+impl Rig {
+    /// Every request is answered as everybody hopes, from here on.
+    pub fn automatic(self) -> Self {
+        self.script.script().automatic = true;
+        self
+    }
+
+    /// Runs a future to its end, and the upkeep with it.
+    pub fn run<T>(&self, future: impl Future<Output = T>) -> T {
+        self.runtime.as_ref().expect("not shut down").block_on(future)
+    }
+
+    /// Waits for what another thread brings about.
+    pub fn until(&self, what: &str, mut holds: impl FnMut() -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !holds() {
+            assert!(Instant::now() < deadline, "not within a minute: {what}");
+            self.settle();
+            std::thread::yield_now();
+        }
     }
 }
