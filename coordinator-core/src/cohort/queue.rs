@@ -160,8 +160,18 @@ impl<G: Grant> ScopeQueue<G> {
             }
             Ok(None) if was_in_line => self.ask(effects),
             Ok(None) => {
+                let refused = |wanted| wanted == mode || mode == Mode::Shared;
+                while let Some((wanted, Patience::Try)) = self.waiters.head()
+                    && refused(wanted)
+                {
+                    self.waiters.settle_head(Ok(None), effects);
+                }
+                // A shared try may get what an exclusive one did not.
+                if self.waiters.head() != Some((mode, Patience::Wait)) {
+                    return self.ask(effects);
+                }
                 self.waiters.settle_tries(&Ok(None), effects);
-                if self.head_wants(mode) { self.stand_in_line(mode, effects) } else { self.ask(effects) }
+                self.stand_in_line(mode, effects);
             }
             Err(error) if !was_in_line && options.outlast_outages && error.kind() == ErrorKind::Unavailable => {
                 self.waiters.settle_tries(&Err(error), effects);
