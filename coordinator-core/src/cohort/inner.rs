@@ -5,7 +5,7 @@ use super::effects::{Answer, Effects, Granted};
 use super::queue::{Arrival, ScopeQueue};
 use super::requests::Told;
 use super::waiters::Patience;
-use crate::{Driver, Error, ErrorKind, Left, Mode, Scope, Session, telemetry};
+use crate::{Driver, Error, ErrorKind, Grant, Left, Mode, Scope, Session, telemetry};
 use std::collections::{HashMap, hash_map::Entry};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -129,10 +129,11 @@ impl<D: Driver> Inner<D> {
         if let Some(wanted) = effects.unwanted {
             wanted.end();
         }
-        if let Some(lost) = effects.lost
-            && lost.leases > 0
-        {
-            telemetry::lost(scope, lost.leases, lost.reason);
+        if let Some(lost) = effects.lost {
+            lost.granted.grant.session().tell();
+            if lost.leases > 0 {
+                telemetry::lost(scope, lost.leases, lost.reason);
+            }
         }
         if effects.over.is_some() && self.closed.get().is_some() {
             self.emptied.notify_waiters();

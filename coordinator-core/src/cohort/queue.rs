@@ -214,14 +214,14 @@ impl<G: Grant> ScopeQueue<G> {
     /// If the session is lost, the holders are not waited for: those who wait ask anew at once.
     pub(super) fn look_for_loss(&mut self, effects: &mut Effects<G>) {
         let Backend::Held(held) = &self.backend else { return };
-        let Some(reason) = held.granted.grant.session().loss() else { return };
+        let Some(reason) = held.granted.grant.session().judge() else { return };
         let (_, leases) = self.users.count();
         self.users = Users::None;
         if held.window == Window::Unbounded {
             self.waiters.settle_all(&Err(Error::lost("acquire", reason)), effects);
         }
         if let Backend::Held(held) = std::mem::replace(&mut self.backend, Backend::Idle) {
-            effects.lost = Some(Lost { leases, reason, _grant: held.granted });
+            effects.lost = Some(Lost { leases, reason, granted: held.granted });
         }
         self.ask(effects);
     }
@@ -310,7 +310,7 @@ impl<G: Grant> ScopeQueue<G> {
 
 impl<G: Grant> Held<G> {
     fn is_live(&self) -> bool {
-        self.granted.grant.session().loss().is_none()
+        self.granted.grant.session().judge().is_none()
     }
 
     /// An exclusive lock is not handed to shared callers: those of other instances may join them.
