@@ -44,7 +44,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl<D: Driver> Inner<D> {
     pub(super) fn new(driver: D, options: CohortOptions) -> Self {
-        let room = options.most_scopes.map(|most| Arc::new(Semaphore::new(most)));
+        let room = options.most_scopes.map(|most| Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))));
         let shards = std::array::from_fn(|_| Mutex::new(Shard { queues: HashMap::default(), next: 0 }));
         Self { driver, options, room, shards, closed: OnceLock::new(), emptied: Notify::new() }
     }
