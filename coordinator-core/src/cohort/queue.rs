@@ -132,7 +132,9 @@ impl<G: Grant> ScopeQueue<G> {
         if let Backend::Held(held) = &self.backend
             && held.granted.tenure == tenure
         {
-            self.users.remove();
+            if held.is_live() {
+                self.users.remove();
+            } // else it is counted among the lost
             self.advance(Instant::now(), effects);
         }
     }
