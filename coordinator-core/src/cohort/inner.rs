@@ -82,6 +82,9 @@ impl<D: Driver> Inner<D> {
             }
         };
         let arrival = queue.arrive(ticket, mode, patience, &mut effects);
+        if queue.is_over() {
+            effects.over = shard.queues.remove(&scope); // without a backend, on a session that is lost
+        }
         drop(guard);
         drop(room);
         self.perform(scope, effects);
