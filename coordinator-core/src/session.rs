@@ -24,7 +24,7 @@ struct State {
     lost: OnceLock<LossReason>,
     /// A [`Moment`]; moved forward by each answered heartbeat.
     deadline: AtomicU64,
-    told: watch::Sender<()>,
+    told: watch::Sender<bool>,
     attended: AtomicBool,
 }
 
@@ -39,7 +39,7 @@ impl Session {
         Self(Arc::new(State {
             lost: OnceLock::new(),
             deadline: AtomicU64::new(deadline.0),
-            told: watch::Sender::new(()),
+            told: watch::Sender::new(false),
             attended: AtomicBool::new(false),
         }))
     }
@@ -53,17 +53,30 @@ impl Session {
 
     /// Tells every lease of this session that it is lost; the first reason stays.
     pub fn lose(&self, reason: LossReason) {
-        if self.0.lost.set(reason).is_ok() {
-            self.0.told.send_replace(());
-        }
+        let _ = self.0.lost.set(reason); // the first one stays
+        self.tell();
     }
 
     /// Why the session is lost, judged by the clock now, also on a thread that was frozen past the deadline.
     pub fn loss(&self) -> Option<LossReason> {
+        let loss = self.judge();
+        if loss.is_some() {
+            self.tell();
+        }
+        loss
+    }
+
+    /// As [`Session::loss`], but wakes nobody: for who holds a lock, and calls [`Session::tell`] after it.
+    pub(crate) fn judge(&self) -> Option<LossReason> {
         if self.0.lost.get().is_none() && self.remaining().is_zero() {
-            self.lose(LossReason::DeadlinePassed);
+            let _ = self.0.lost.set(LossReason::DeadlinePassed);
         }
         self.0.lost.get().copied()
+    }
+
+    /// Wakes who waits for the loss, once.
+    pub(crate) fn tell(&self) {
+        self.0.told.send_if_modified(|told| !std::mem::replace(told, true));
     }
 
     /// `Ok` while the session is live.

@@ -3,6 +3,7 @@ use tokio::{
     runtime::{Builder, Handle, Runtime},
     task::JoinHandle,
 };
+use tokio_util::task::AbortOnDropHandle;
 
 /// Where a coordinator's own tasks run: sessions, heartbeats, renewals.
 #[derive(Clone, Debug, Default)]
@@ -31,13 +32,17 @@ impl Upkeep {
         self.handle().spawn(future)
     }
 
-    /// A timer that needs no runtime of the caller's.
+    /// A timer that needs no runtime of the caller's; over at once when the upkeep's own is shut down.
     ///
     /// # Panics
     /// If the operating system refuses a thread for [`Upkeep::Process`].
-    pub fn sleep(&self, duration: Duration) -> tokio::time::Sleep {
-        let _entered = self.handle().enter();
-        tokio::time::sleep(duration)
+    pub fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send + 'static + use<> {
+        let upkeep = self.clone();
+        async move {
+            // A task of its own: a timer that is polled elsewhere panics once its runtime is shut down.
+            let timer = upkeep.spawn(async move { tokio::time::sleep(duration).await });
+            let _ = AbortOnDropHandle::new(timer).await;
+        }
     }
 
     fn handle(&self) -> &Handle {

@@ -34,7 +34,7 @@ pub(super) enum Request<G> {
 pub(super) struct Lost<G> {
     pub(super) leases: usize,
     pub(super) reason: LossReason,
-    pub(super) _grant: Granted<G>,
+    pub(super) granted: Granted<G>,
 }
 
 impl<G> Effects<G> {

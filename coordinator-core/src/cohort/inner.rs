@@ -5,7 +5,7 @@ use super::effects::{Effects, Granted};
 use super::queue::{Arrival, ScopeQueue};
 use super::requests::Told;
 use super::waiters::Patience;
-use crate::{Driver, Error, ErrorKind, Inspection, Left, Mode, Scope, Session, telemetry};
+use crate::{Driver, Error, ErrorKind, Grant, Inspection, Left, Mode, Scope, Session, telemetry};
 use std::collections::{HashMap, hash_map::Entry};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
@@ -33,7 +33,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl<D: Driver> Inner<D> {
     pub(super) fn new(driver: D, options: CohortOptions) -> Self {
-        let room = options.most_scopes.map(|most| Arc::new(Semaphore::new(most)));
+        let room = options.most_scopes.map(|most| Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))));
         let shards = std::array::from_fn(|_| Mutex::new(Shard { queues: HashMap::new(), next: 0 }));
         Self { driver, options, room, shards, closed: OnceLock::new(), emptied: Notify::new() }
     }
@@ -71,6 +71,9 @@ impl<D: Driver> Inner<D> {
             }
         };
         let arrival = queue.arrive(ticket, mode, patience, &mut effects);
+        if queue.is_over() {
+            effects.over = shard.queues.remove(&scope); // without a backend, on a session that is lost
+        }
         drop(guard);
         drop(room);
         self.perform(scope, effects);
@@ -114,10 +117,11 @@ impl<D: Driver> Inner<D> {
         if let Some(unwanted) = effects.unwanted {
             unwanted.cancel();
         }
-        if let Some(lost) = effects.lost
-            && lost.leases > 0
-        {
-            telemetry::lost(scope, lost.leases, lost.reason);
+        if let Some(lost) = effects.lost {
+            lost.granted.grant.session().tell();
+            if lost.leases > 0 {
+                telemetry::lost(scope, lost.leases, lost.reason);
+            }
         }
         if effects.over.is_some() && self.closed.get().is_some() {
             self.emptied.notify_waiters();

@@ -138,7 +138,9 @@ impl<G: Grant> ScopeQueue<G> {
         if let Backend::Held(held) = &self.backend
             && held.granted.tenure == tenure
         {
-            self.users.remove();
+            if held.is_live() {
+                self.users.remove();
+            } // else it is counted among the lost
             self.advance(Instant::now(), effects);
         }
     }
@@ -166,8 +168,18 @@ impl<G: Grant> ScopeQueue<G> {
             }
             Ok(None) if was_in_line => self.ask(effects),
             Ok(None) => {
+                let refused = |wanted| wanted == mode || mode == Mode::Shared;
+                while let Some((wanted, Patience::Try)) = self.waiters.head()
+                    && refused(wanted)
+                {
+                    self.waiters.settle_head(Ok(None), effects);
+                }
+                // A shared try may get what an exclusive one did not.
+                if self.waiters.head() != Some((mode, Patience::Wait)) {
+                    return self.ask(effects);
+                }
                 self.waiters.settle_tries(&Ok(None), effects);
-                if self.head_wants(mode) { self.stand_in_line(mode, effects) } else { self.ask(effects) }
+                self.stand_in_line(mode, effects);
             }
             Err(error) if !was_in_line && options.outlast_outages && error.kind() == ErrorKind::Unavailable => {
                 self.waiters.settle_tries(&Err(error), effects);
@@ -211,14 +223,14 @@ impl<G: Grant> ScopeQueue<G> {
     /// If the session is lost, the holders are not waited for: those who wait ask anew at once.
     pub(super) fn look_for_loss(&mut self, effects: &mut Effects<G>) {
         let Backend::Held(held) = &self.backend else { return };
-        let Some(reason) = held.granted.grant.session().loss() else { return };
+        let Some(reason) = held.granted.grant.session().judge() else { return };
         let (_, leases) = self.users.count();
         self.users = Users::None;
         if held.window == Window::Unbounded {
             self.waiters.settle_all(&Err(Error::lost("acquire", reason)), effects);
         }
         if let Backend::Held(held) = std::mem::replace(&mut self.backend, Backend::Idle) {
-            effects.lost = Some(Lost { leases, reason, _grant: held.granted });
+            effects.lost = Some(Lost { leases, reason, granted: held.granted });
         }
         self.ask(effects);
     }
@@ -308,7 +320,7 @@ impl<G: Grant> ScopeQueue<G> {
 
 impl<G: Grant> Held<G> {
     fn is_live(&self) -> bool {
-        self.granted.grant.session().loss().is_none()
+        self.granted.grant.session().judge().is_none()
     }
 
     /// An exclusive lock is not handed to shared callers: those of other instances may join them.

@@ -17,7 +17,7 @@ struct Waiter<G> {
 }
 
 /// A try waits for what ends by itself (another try, a release, a probe), never for a holder or a waiter.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Patience {
     Wait,
     Try,

@@ -1,6 +1,6 @@
 use super::CohortOptions;
 use crate::{Look, Mode};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Whether this instance may hand the scope on inside itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,7 +17,7 @@ pub(super) enum Window {
 
 impl Window {
     pub(super) fn open(now: Instant, options: &CohortOptions) -> Self {
-        Self::Open { until: now + options.window, limit: now + options.longest_tenure }
+        Self::Open { until: later(now, options.window), limit: later(now, options.longest_tenure) }
     }
 
     /// After a look that found nobody.
@@ -54,6 +54,12 @@ impl Window {
         *self = Self::Probing { limit, look };
         look
     }
+}
+
+/// Also for spans that a clock can't hold.
+fn later(now: Instant, span: Duration) -> Instant {
+    const AGES: Duration = Duration::from_secs(30 * 365 * 86_400);
+    now.checked_add(span).unwrap_or_else(|| now + AGES)
 }
 
 /// Who is in.
