@@ -4,6 +4,7 @@ use crate::driver::{Plan, PostgresDriver};
 use crate::keys::Keyspace;
 use crate::settings::Settings;
 use crate::tls::{TlsMode, client_config};
+use crate::url::SslParameters;
 use coordinator_core::{Cohort, CohortOptions, DigestKey, Error, ErrorKind, Upkeep};
 use rustls::client::ClientConfig;
 use std::path::PathBuf;
@@ -273,40 +274,4 @@ fn default_instance() -> String {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let host: String = host.chars().filter(char::is_ascii_graphic).take(30).collect();
     format!("{host}-{}", std::process::id())
-}
-
-/// The parts of a URL that tokio-postgres does not know, and the rest.
-struct SslParameters {
-    mode: TlsMode,
-    roots: Option<PathBuf>,
-    rest: String,
-}
-
-impl SslParameters {
-    fn take(url: &str) -> Self {
-        let mut ssl = Self { mode: TlsMode::Unverified, roots: None, rest: String::new() };
-        let is_url = url.starts_with("postgres://") || url.starts_with("postgresql://");
-        match url.split_once('?') {
-            Some((before, query)) if is_url => {
-                let kept: Vec<&str> = query.split('&').filter(|parameter| !ssl.takes(parameter)).collect();
-                ssl.rest = if kept.is_empty() { before.into() } else { format!("{before}?{}", kept.join("&")) };
-            }
-            _ if is_url => ssl.rest = url.into(),
-            _ => {
-                let kept: Vec<&str> = url.split(' ').filter(|parameter| !ssl.takes(parameter)).collect();
-                ssl.rest = kept.join(" ");
-            }
-        }
-        ssl
-    }
-
-    fn takes(&mut self, parameter: &str) -> bool {
-        match parameter.split_once('=') {
-            Some(("sslmode", "verify-ca")) => self.mode = TlsMode::VerifyCa,
-            Some(("sslmode", "verify-full")) => self.mode = TlsMode::VerifyFull,
-            Some(("sslrootcert", file)) => self.roots = Some(file.replace("%2F", "/").replace("%20", " ").into()),
-            _ => return false,
-        }
-        true
-    }
 }

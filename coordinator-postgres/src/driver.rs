@@ -1,6 +1,7 @@
+use crate::batch::Op;
 use crate::connect::Connector;
 use crate::fence::fence;
-use crate::holding::{Holding, Op};
+use crate::holding::Holding;
 use crate::inspection::inspect;
 use crate::keys::{Keys, Keyspace};
 use crate::primary::Primary;

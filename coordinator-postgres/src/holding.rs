@@ -1,11 +1,11 @@
 //! A session that holds scopes: one task owns it, and combines what arrives while a statement is in flight.
 
+use crate::batch::{Op, Request, Statements, reconcile};
 use crate::error::classify;
 use crate::keys::Keys;
 use crate::session::{Connection, Opened};
 use crate::settings::Settings;
 use coordinator_core::{Error, ErrorKind, LossReason, Mode, Moment, Session, Upkeep};
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -26,115 +26,29 @@ struct Shared {
     guaranteed: Duration,
 }
 
-/// What the session can be asked in a burst; each answers with one boolean.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Op {
-    /// Lock, unless somebody holds the turnstile: nobody passes a waiter.
-    Try(Mode),
-    /// Lock, under the turnstile that a waiting session of ours holds.
-    Take(Mode),
-    Unlock(Mode),
-    /// Whether somebody holds the turnstile.
-    Contended,
-    /// Nothing but an answer.
-    Confirm,
-}
-
-struct Request {
-    op: Op,
-    keys: Keys,
-    reply: oneshot::Sender<Result<bool, Error>>,
-}
-
 const LARGEST_BATCH: usize = 1024;
 
-/// Not `… AND false` for the turnstile's unlock: the planner would fold it away and never call it.
-macro_rules! by_op {
-    ($op:literal, $k:literal, $q:literal, $from:literal) => {
-        concat!(
-            "SELECT CASE ",
-            $op,
-            " WHEN 0 THEN CASE WHEN pg_try_advisory_lock_shared(",
-            $q,
-            ") THEN CASE WHEN pg_try_advisory_lock(",
-            $k,
-            ") THEN pg_advisory_unlock_shared(",
-            $q,
-            ") ELSE NOT pg_advisory_unlock_shared(",
-            $q,
-            ") END ELSE false END",
-            " WHEN 1 THEN CASE WHEN pg_try_advisory_lock_shared(",
-            $q,
-            ") THEN CASE WHEN pg_try_advisory_lock_shared(",
-            $k,
-            ") THEN pg_advisory_unlock_shared(",
-            $q,
-            ") ELSE NOT pg_advisory_unlock_shared(",
-            $q,
-            ") END ELSE false END",
-            " WHEN 2 THEN pg_try_advisory_lock(",
-            $k,
-            ")",
-            " WHEN 3 THEN pg_try_advisory_lock_shared(",
-            $k,
-            ")",
-            " WHEN 4 THEN pg_advisory_unlock(",
-            $k,
-            ")",
-            " WHEN 5 THEN pg_advisory_unlock_shared(",
-            $k,
-            ")",
-            " WHEN 6 THEN CASE WHEN pg_try_advisory_lock_shared(",
-            $q,
-            ") THEN NOT pg_advisory_unlock_shared(",
-            $q,
-            ") ELSE true END ELSE true END",
-            $from
-        )
-    };
-}
-
-const ONE: &str = by_op!("$1::int", "$2::bigint", "$3::bigint", "");
-const MANY: &str = by_op!("op", "k", "q", " FROM unnest($1::int[], $2::bigint[], $3::bigint[]) AS burst(op, k, q)");
-const OWN_LOCKS: &str = "SELECT (classid::bigint << 32) | objid::bigint, mode = 'ExclusiveLock' FROM pg_locks
-    WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND pid = pg_backend_pid()";
 const VERIFY: &str = "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1
     AND pid = pg_backend_pid() AND (classid::bigint << 32) | objid::bigint = $1
     AND (mode = 'ExclusiveLock') = $2)";
-
-impl Op {
-    fn code(self) -> i32 {
-        match self {
-            Self::Try(Mode::Exclusive) => 0,
-            Self::Try(Mode::Shared) => 1,
-            Self::Take(Mode::Exclusive) => 2,
-            Self::Take(Mode::Shared) => 3,
-            Self::Unlock(Mode::Exclusive) => 4,
-            Self::Unlock(Mode::Shared) => 5,
-            Self::Contended => 6,
-            Self::Confirm => 7,
-        }
-    }
-}
 
 impl Holding {
     pub(crate) async fn start(opened: Opened, settings: &Settings, upkeep: &Upkeep) -> Result<Self, Error> {
         let sent = Moment::now();
         let client = &opened.client;
         let prepared = tokio::try_join!(
-            client.prepare(ONE),
-            client.prepare(MANY),
+            Statements::prepare(client),
             client.prepare_typed(VERIFY, &[Type::INT8, Type::BOOL]),
             client.prepare_typed(crate::fence::FENCE, &[Type::INT8, Type::BOOL]),
         );
-        let (one, many, verify, fence) = prepared.map_err(|error| classify("connect", error))?;
+        let (statements, verify, fence) = prepared.map_err(|error| classify("connect", error))?;
         let guaranteed = settings.guaranteed();
         let session = Session::until(sent.after(guaranteed));
         drop(upkeep.spawn(session.expiry(upkeep)));
         let (requests, inbox) = mpsc::unbounded_channel();
         let (client, connection) = (Arc::new(opened.client), opened.connection);
-        let owner = Owner { client: Arc::clone(&client), connection, one, many, session: session.clone(), guaranteed };
-        drop(upkeep.spawn(owner.run(inbox, settings.heartbeat())));
+        let owner = Owner { client: Arc::clone(&client), statements, session: session.clone(), guaranteed };
+        drop(upkeep.spawn(owner.run(connection, inbox, settings.heartbeat())));
         Ok(Self(Arc::new(Shared { requests, session, client, verify, fence, guaranteed })))
     }
 
@@ -201,15 +115,13 @@ impl Holding {
 /// The task that owns the session. States: serving, then ended for ever, with the session lost.
 struct Owner {
     client: Arc<Client>,
-    connection: Connection,
-    one: Statement,
-    many: Statement,
+    statements: Statements,
     session: Session,
     guaranteed: Duration,
 }
 
 impl Owner {
-    async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<Request>, heartbeat: Duration) {
+    async fn run(self, mut connection: Connection, mut inbox: mpsc::UnboundedReceiver<Request>, heartbeat: Duration) {
         let lost = self.session.lost();
         tokio::pin!(lost);
         let mut beat = tokio::time::interval(heartbeat);
@@ -227,14 +139,31 @@ impl Owner {
                     }
                     _ = beat.tick() => {}
                 }
-                serve(&self.client, &self.one, &self.many, &self.session, self.guaranteed, &mut burst).await;
+                self.serve(&mut burst).await;
             };
             // A statement that is dropped here dies with its session.
             tokio::select! {
                 biased;
                 _ = &mut lost => return,
-                said = self.connection.ended() => return tell_end(&self.session, said.as_ref()),
+                said = connection.ended() => return tell_end(&self.session, said.as_ref()),
                 () = served => {}
+            }
+        }
+    }
+
+    async fn serve(&self, burst: &mut Vec<Request>) {
+        let sent = Moment::now();
+        match self.statements.run(&self.client, burst).await {
+            Ok(answers) => {
+                self.session.renew(sent.after(self.guaranteed));
+                for (request, answer) in burst.drain(..).zip(answers) {
+                    let _ = request.reply.send(Ok(answer)); // nobody listens where the driver's runtime ended
+                }
+            }
+            Err(error) => {
+                if ends_session(&error) || reconcile(&self.client, burst, error).await.is_err() {
+                    self.session.lose(LossReason::Disconnected); // loss told beats a guess
+                }
             }
         }
     }
@@ -249,64 +178,4 @@ fn tell_end(session: &Session, error: Option<&tokio_postgres::Error>) {
     let said = error.and_then(tokio_postgres::Error::as_db_error).map(tokio_postgres::error::DbError::message);
     tracing::warn!(said, "the session that holds this instance's scopes ended");
     session.lose(LossReason::Disconnected);
-}
-
-async fn serve(
-    client: &Client,
-    one: &Statement,
-    many: &Statement,
-    session: &Session,
-    guaranteed: Duration,
-    burst: &mut Vec<Request>,
-) {
-    let sent = Moment::now();
-    let rows = match &burst[..] {
-        [] => client.query(one, &[&Op::Confirm.code(), &0_i64, &0_i64]).await,
-        [only] => client.query(one, &[&only.op.code(), &only.keys.scope, &only.keys.turnstile]).await,
-        _ => {
-            let ops: Vec<i32> = burst.iter().map(|request| request.op.code()).collect();
-            let keys: Vec<i64> = burst.iter().map(|request| request.keys.scope).collect();
-            let turnstiles: Vec<i64> = burst.iter().map(|request| request.keys.turnstile).collect();
-            client.query(many, &[&ops, &keys, &turnstiles]).await
-        }
-    };
-    match rows {
-        Ok(rows) => {
-            session.renew(sent.after(guaranteed));
-            for (request, row) in burst.drain(..).zip(rows) {
-                let _ = request.reply.send(Ok(row.get(0))); // nobody listens where the driver's runtime ended
-            }
-        }
-        Err(error) => {
-            let ended = ends_session(&error);
-            if ended || reconcile(client, burst, &classify("lock", error)).await.is_err() {
-                session.lose(LossReason::Disconnected); // loss told beats a guess
-            }
-        }
-    }
-}
-
-/// A statement that failed half-way keeps what it locked and does not say which (FACTS: measured with 53200): the
-/// answers are derived from what the server says that the session holds, and what is not wanted is freed.
-async fn reconcile(client: &Client, burst: &mut Vec<Request>, error: &Error) -> Result<(), tokio_postgres::Error> {
-    let rows = client.query(OWN_LOCKS, &[]).await?;
-    let held: HashSet<(i64, bool)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
-    for request in burst.drain(..) {
-        let Request { op, keys, reply } = request;
-        let holds = |mode| held.contains(&(keys.scope, mode == Mode::Exclusive));
-        if held.contains(&(keys.turnstile, false)) {
-            client.query("SELECT pg_advisory_unlock_shared($1)", &[&keys.turnstile]).await?;
-        }
-        let answer = match op {
-            Op::Try(mode) | Op::Take(mode) if holds(mode) => Ok(true),
-            Op::Unlock(mode) if holds(mode) => {
-                let unlock = if mode == Mode::Exclusive { "pg_advisory_unlock" } else { "pg_advisory_unlock_shared" };
-                Ok(client.query_one(&format!("SELECT {unlock}($1)"), &[&keys.scope]).await?.get(0))
-            }
-            Op::Unlock(_) => Ok(true), // freed before the statement failed
-            Op::Contended | Op::Confirm | Op::Try(_) | Op::Take(_) => Err(error.clone()),
-        };
-        let _ = reply.send(answer);
-    }
-    Ok(())
 }

@@ -3,6 +3,7 @@
 //! One session of an instance, the primary, holds all its scopes and only ever *try*-locks; a few waiting sessions
 //! wait for scopes that others hold. Losing the primary loses every lease of the instance, and tells them.
 
+mod batch;
 mod config;
 mod connect;
 mod coordinator;
@@ -18,6 +19,7 @@ mod settings;
 mod sink;
 mod tls;
 mod turnstile;
+mod url;
 mod waiting;
 
 pub use config::{PostgresBuilder, WhenUnavailable};

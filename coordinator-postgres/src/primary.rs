@@ -1,5 +1,6 @@
+use crate::batch::Op;
 use crate::connect::Connector;
-use crate::holding::{Holding, Op};
+use crate::holding::Holding;
 use crate::keys::Keys;
 use crate::session::{open, random};
 use crate::settings::Settings;

@@ -4,9 +4,10 @@
 //! passes it, and a flow of shared holders can't starve it. When it gets the key it frees it, and the primary takes
 //! it, still under the turnstile: no waiting session is tied up by a lease.
 
+use crate::batch::Op;
 use crate::connect::Connector;
 use crate::driver::Grant;
-use crate::holding::{Holding, Op};
+use crate::holding::Holding;
 use crate::keys::Keys;
 use crate::primary::Primary;
 use crate::session::random;
