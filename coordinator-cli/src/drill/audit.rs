@@ -22,7 +22,7 @@ pub(crate) struct Violations {
 }
 
 impl Violations {
-    /// Holds what was acknowledged against what the store and the key service have, after all work has ended.
+    /// Holds what was acknowledged against what store and key service have, once all work has ended.
     ///
     /// What was not acknowledged proves nothing: its instance may have been killed before or after the commit.
     pub(crate) fn count(ledger: &Ledger, evidence: &Evidence, vault: &Vault) -> Self {

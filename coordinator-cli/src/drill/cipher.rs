@@ -14,7 +14,7 @@ pub(crate) fn fresh() -> Secret {
     rand::random()
 }
 
-/// Seals `text` with AES-256-GCM under a fresh nonce, bound to `context`; `None` if the cipher refuses its length.
+/// Seals `text` under a fresh nonce, bound to `context`; `None` if the cipher refuses its length.
 pub(crate) fn seal(key: &Secret, context: &str, text: &[u8]) -> Option<Vec<u8>> {
     let nonce: [u8; NONCE] = rand::random();
     let payload = Payload { msg: text, aad: context.as_bytes() };

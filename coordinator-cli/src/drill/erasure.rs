@@ -23,7 +23,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long the lease has to be guaranteed when the destroy is asked: many times the key service's latency.
+/// How long the lease is to be guaranteed when the destroy is asked: many times what it takes.
 const MIN_REMAINING: Duration = Duration::from_secs(1);
 
 impl Plane {

@@ -27,7 +27,9 @@ pub(crate) const READY: &str = "ready";
 /// How many connections an instance's store has: fewer than it has workers, as is usual.
 const CONNECTIONS: usize = 4;
 
-/// What an instance is told on its first line; not by arguments, which others can read: there may be a password.
+/// What an instance is told on the first line of its standard input.
+///
+/// Not by arguments, which others can read: the URL may hold a password.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Orders {
     pub(crate) name: String,
@@ -38,7 +40,7 @@ pub(crate) struct Orders {
     pub(crate) keys: SocketAddr,
 }
 
-/// An instance as a process: works until its standard input ends, which also says that the drill has died.
+/// An instance as a process: works until its standard input ends, also by the drill's death.
 pub(crate) async fn run() -> Result<(), Failure> {
     let mut lines = standard_input();
     let Some(orders) = lines.recv().await else { return Ok(()) };
@@ -92,7 +94,9 @@ async fn shared(url: &str, instance: &str) -> Result<Distributed, Failure> {
     Ok(Arc::new(coordinator).into())
 }
 
-/// The lines of standard input, read on a thread of its own: a read can't be cancelled and must not delay the end.
+/// The lines of standard input, read on a thread of its own.
+///
+/// Such a read can't be cancelled, and must not delay the end of the process.
 fn standard_input() -> UnboundedReceiver<String> {
     let (sender, lines) = mpsc::unbounded_channel();
     thread::spawn(move || {

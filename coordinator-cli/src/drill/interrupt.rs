@@ -2,7 +2,7 @@ use super::failure::Failure;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// Takes over SIGINT, SIGTERM and SIGHUP: the token is cancelled instead, so that the drill can clean up.
+/// Turns SIGINT, SIGTERM and SIGHUP into a cancelled token, so that the drill can clean up.
 pub(crate) fn listen() -> Result<CancellationToken, Failure> {
     let failed = |error| Failure::Unexpected(format!("signals can't be waited for: {error}"));
     let token = CancellationToken::new();

@@ -11,7 +11,7 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-/// The key service for instances that are processes: requests and answers are lines of JSON over loopback TCP.
+/// The key service for instances that are processes: lines of JSON over loopback TCP.
 #[derive(Debug)]
 pub(crate) struct KeyServer {
     address: SocketAddr,

@@ -66,7 +66,7 @@ impl Ledger {
         [Operation::Write, Operation::Hold, Operation::Erase].into_iter().find(|kind| self.done(*kind) < REAL_WORK)
     }
 
-    /// How long the given share of operations, in percent, had waited for their scope at most; in microseconds.
+    /// How many microseconds that share of the operations, in percent, had waited for their scope at most.
     pub(crate) fn waited_micros(&self, percent: usize) -> u64 {
         let mut waits = self.waits.clone();
         if waits.is_empty() {

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a statement takes, as on a server in the same network; the timer makes a millisecond or two of it.
+/// How long a statement takes; the timer makes a millisecond or two of it, as a near server does.
 const STATEMENT: Duration = Duration::from_micros(300);
 
 /// The store of a drill without a server: each statement sees what was committed when it runs.
@@ -40,7 +40,7 @@ struct TombstoneRow {
 }
 
 impl MemoryStore {
-    /// One statement, or the commit of a transaction: a round trip, then a moment in which nobody else sees a thing.
+    /// One statement, or the commit of a transaction: a round trip, then a moment without others.
     async fn statement<T>(&self, work: impl FnOnce(&mut Rows) -> T) -> T {
         tokio::time::sleep(STATEMENT).await;
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))

@@ -80,7 +80,7 @@ fn progress(options: &Options, lock: Lock) -> ProgressBar {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::new(options.seconds.saturating_mul(1000));
-    if let Ok(style) = ProgressStyle::with_template("{prefix:<12} {wide_bar} {msg}") {
+    if let Ok(style) = ProgressStyle::with_template("{prefix:<12} {bar:40} {msg}") {
         bar.set_style(style);
     }
     bar.with_prefix(lock.to_string())

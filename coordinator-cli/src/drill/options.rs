@@ -18,7 +18,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 12, value_parser = value_parser!(i64).range(1..=10_000))]
     pub(crate) subjects: i64,
 
-    /// A PostgreSQL to run on: instances are processes, the store is a schema of its own that is dropped at the end.
+    /// A PostgreSQL to run on: instances are processes, the store is a schema, dropped at the end.
     #[arg(long, value_name = "postgres://…")]
     pub(crate) url: Option<String>,
 

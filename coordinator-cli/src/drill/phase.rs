@@ -38,7 +38,7 @@ pub(crate) struct Phase {
 /// How many times as long as asked a protected phase lasts at most.
 const LONGEST: u32 = 4;
 
-/// Takes down what the instances tell: for a phase's length, then, once they are told to stop, to their end.
+/// Takes down what the instances tell, for a phase's length and then until they have stopped.
 ///
 /// On a machine that is busy or slow a protected phase lasts longer, until it has done real work.
 pub(crate) async fn collect(

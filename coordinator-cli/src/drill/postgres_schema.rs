@@ -100,5 +100,5 @@ pub(crate) const ALL_HOLDS: &str = "SELECT id, lifted FROM holds";
 
 pub(crate) const ALL_TOMBSTONES: &str = "SELECT subject, generation, decided, seen FROM tombstones";
 
-/// Sessions of the instances; they end a moment after their process, and what they had been sent is done by then.
+/// Sessions of the instances; they end a moment after their process, with the last statement done.
 pub(crate) const SESSIONS: &str = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1";

@@ -6,7 +6,8 @@ use super::{
 };
 use async_trait::async_trait;
 use deadpool_postgres::{
-    Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime, Transaction, tokio_postgres::types::ToSql,
+    Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime, Transaction,
+    tokio_postgres::types::ToSql,
 };
 use std::{str::FromStr as _, time::Duration};
 use tokio_postgres::{IsolationLevel, NoTls, Row};
@@ -77,7 +78,10 @@ impl PostgresStore {
     }
 
     async fn client(&self) -> Result<Object, Failure> {
-        self.pool.get().await.map_err(|error| Failure::store("be reached", error))
+        self.pool.get().await.map_err(|error| match error {
+            PoolError::Backend(error) => Failure::store("be reached", error),
+            error => Failure::store("be reached", error),
+        })
     }
 
     async fn rows(&self, operation: &'static str, sql: &str, with: &Parameters<'_>) -> Result<Vec<Row>, Failure> {

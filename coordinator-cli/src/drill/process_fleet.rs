@@ -53,7 +53,7 @@ impl ProcessFleet {
         Ok(fleet)
     }
 
-    /// Lets the instances work until `stop`, killing and replacing one now and then if asked; says how many.
+    /// Lets the instances work until `stop`; if asked, kills and replaces one now and then, says how many.
     ///
     /// Cancels `stop` itself when an instance ends that should not.
     pub(crate) async fn run(mut self, kill: bool, stop: &CancellationToken) -> Result<u64, Failure> {

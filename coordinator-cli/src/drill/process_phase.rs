@@ -14,7 +14,9 @@ use indicatif::ProgressBar;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// A phase on PostgreSQL: instances are processes, the key service is this one; the schema is dropped in any case.
+/// A phase on PostgreSQL: instances are processes, and this one is the key service.
+///
+/// The schema is dropped in any case.
 pub(crate) async fn run(
     options: &Options,
     url: &str,

@@ -92,7 +92,9 @@ pub(crate) struct Decision {
     pub(crate) seen: HashSet<i64>,
 }
 
-/// The store that all instances share: items, holds and tombstones, with transactions at READ COMMITTED.
+/// The store that all instances share: items, holds and tombstones.
+///
+/// Transactions are at READ COMMITTED.
 ///
 /// Each method is one statement or one transaction. What lies between two calls is what the lock is for.
 #[async_trait]

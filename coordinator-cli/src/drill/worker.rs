@@ -46,7 +46,7 @@ impl Worker {
         }
     }
 
-    /// Resumes the erasures that instances which died have left; what an instance does before anything else.
+    /// Resumes the erasures that dead instances have left; what an instance does first.
     pub(crate) async fn resume_what_was_left(&self) {
         match self.plane.store.tombstoned_subjects().await {
             Ok(subjects) => {
