@@ -1,5 +1,5 @@
-use crate::{Error, Lease, Scope, step};
-use std::{future::Future, ops::Deref, time::Duration};
+use crate::{Error, Lease, LossReason, Scope, step};
+use std::{future::poll_fn, ops::Deref, task::Poll, time::Duration};
 
 /// Several scopes held together, from [`acquire_all`](crate::ErasureCoordinatorExt::acquire_all).
 ///
@@ -20,6 +20,29 @@ impl Leases {
     /// [`Lost`](crate::ErrorKind::Lost) when one of them is.
     pub fn ensure_live(&self) -> Result<(), Error> {
         self.0.iter().try_for_each(Lease::ensure_live)
+    }
+
+    /// As [`Lease::verify`], for all of them.
+    ///
+    /// # Errors
+    /// The first error of [`Lease::verify`].
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time.
+    pub async fn verify(&self, min_remaining: Duration) -> Result<(), Error> {
+        step::verify(&self.0.iter().collect::<Vec<_>>(), min_remaining).await
+    }
+
+    /// Resolves when the first of them is lost.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time.
+    pub fn lost(&self) -> impl Future<Output = LossReason> + Send + 'static + use<> {
+        let mut lost: Vec<_> = self.0.iter().map(|lease| Box::pin(lease.lost())).collect();
+        poll_fn(move |cx| {
+            let first = lost.iter_mut().map(|lost| lost.as_mut().poll(cx)).find(Poll::is_ready);
+            first.unwrap_or(Poll::Pending)
+        })
     }
 
     /// As [`Lease::irreversible`], on a task that owns all of them.

@@ -7,9 +7,7 @@ pub(crate) async fn run<F>(leases: &[&Lease], min_remaining: Duration, step: F) 
 where
     F: Future<Output: Send> + Send + 'static,
 {
-    for lease in leases {
-        lease.verify(min_remaining).await?;
-    }
+    verify(leases, min_remaining).await?;
     let owned: Vec<_> = leases.iter().map(|lease| lease.own()).collect();
     // The other answers took time, the task may be scheduled late, the process be frozen before: look where it begins.
     let begins = move || {
@@ -35,6 +33,14 @@ where
             }
         },
     }
+}
+
+pub(crate) async fn verify(leases: &[&Lease], min_remaining: Duration) -> Result<(), Error> {
+    for lease in leases {
+        lease.verify(min_remaining).await?;
+    }
+    let enough = |lease: &&Lease| ensure_remaining("verify", lease.own().0.session(), min_remaining);
+    leases.iter().try_for_each(enough)
 }
 
 /// # Errors
