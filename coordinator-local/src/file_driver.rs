@@ -6,7 +6,7 @@ use coordinator_core::{
 use std::{
     path::{Path, PathBuf},
     process,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
@@ -197,19 +197,60 @@ impl Drop for FileDriver {
     }
 }
 
+/// Looks at the file unasked, and ends its session when the coordinator's runtime is shut down: nobody could free what
+/// is held in it any more.
 fn watch(file: &Arc<LockFile>, upkeep: &Upkeep) {
-    let (file, timer) = (Arc::downgrade(file), upkeep.clone());
+    let (watched, timer) = (Watched(Arc::downgrade(file)), upkeep.clone());
     drop(upkeep.spawn(async move {
-        loop {
+        while watched.is_live() {
             timer.sleep(LOOK_EVERY).await;
-            let Some(file) = file.upgrade() else { return };
-            if file.ensure_current("watch").is_err_and(|error| error.is_lost()) {
-                return;
-            }
         }
     }));
 }
 
+/// Does not keep the file open.
+struct Watched(Weak<LockFile>);
+
+impl Watched {
+    fn is_live(&self) -> bool {
+        // An error of another kind leaves the session as it is: who asks is told.
+        self.0.upgrade().is_some_and(|file| !file.ensure_current("watch").is_err_and(|error| error.is_lost()))
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        if let Some(file) = self.0.upgrade() {
+            file.lose(LossReason::Disconnected);
+        }
+    }
+}
+
 fn closed() -> Error {
     Error::new(ErrorKind::ShutDown, "acquire", "the coordinator was shut down")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[tokio::test]
+    async fn what_was_taken_in_a_file_that_is_replaced_meanwhile_is_taken_in_the_new_one() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let driver = FileDriver::open(directory.path(), Upkeep::Process).expect("opened");
+        let (scope, mut files) = (Scope::new("scope").expect("a valid name"), 0);
+        let grant = driver.attempt(&scope, |file| {
+            files += 1;
+            if files == 1 {
+                fs::remove_file(&driver.path).expect("removed");
+            }
+            file.try_take(&scope, Mode::Exclusive)
+        });
+        let FileGrant(file) = grant.expect("no failure").expect("taken");
+        assert_eq!(files, 2);
+        file.ensure_current("test").expect("the new one");
+        let other = FileDriver::open(directory.path(), Upkeep::Process).expect("opened");
+        assert!(other.try_lock(scope, Mode::Shared).await.expect("an answer").is_none());
+    }
 }

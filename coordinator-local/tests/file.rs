@@ -4,7 +4,9 @@
 mod contract;
 
 use contract::{Handle, PATIENCE, contract, fresh_scope, is_free, soon};
-use coordinator_local::{ErasureCoordinator, ErasureCoordinatorExt, ErrorKind, FileCoordinator, LossReason, Mode};
+use coordinator_local::{
+    ErasureCoordinator, ErasureCoordinatorExt, ErrorKind, FileCoordinator, LossReason, Mode, Upkeep,
+};
 use std::{
     fs,
     os::unix::fs::PermissionsExt,
@@ -147,6 +149,36 @@ async fn who_waits_in_a_removed_lock_file_is_served_in_the_new_one() {
     fs::remove_file(directory.path().join("scopes.lock")).expect("removed");
     waiter.await.expect("served");
     drop(lease);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_that_waits_rightly_is_not_taken_for_a_stopped_one() {
+    let directory = directory();
+    let (one, two, three): (Handle, Handle, Handle) = (open(&directory), open(&directory), open(&directory));
+    let scope = fresh_scope();
+    let lease = soon(&one, &scope, Mode::Shared).await;
+    let waiter = tokio::spawn(async move { soon(&two, &scope, Mode::Exclusive).await });
+    contract::somebody_waits(&one, &scope).await;
+    let passed = three.acquire_within(&scope, Mode::Shared, Duration::from_secs(2)).await.expect("an answer");
+    assert!(passed.is_none(), "it passed an exclusive waiter");
+    drop(lease);
+    drop(waiter.await.expect("served"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_end_of_the_runtime_that_the_coordinator_runs_on_frees_all() {
+    let directory = directory();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let mut options = FileCoordinator::options();
+    options.upkeep = Upkeep::On(runtime.handle().clone());
+    let (one, two) = (FileCoordinator::open_with(directory.path(), options).expect("opened"), open(&directory));
+    let scope = fresh_scope();
+    let lease = one.acquire(&scope, Mode::Exclusive).await.expect("no failure");
+    assert!(two.try_acquire(&scope, Mode::Shared).await.expect("an answer").is_none());
+    tokio::task::spawn_blocking(move || drop(runtime)).await.expect("no panic");
+    assert!(lease.ensure_live().expect_err("lost").is_lost());
+    is_free(&(two as Handle), &scope).await;
 }
 
 #[tokio::test]

@@ -1,5 +1,5 @@
 use super::{Handle, fresh_scope, is_free, soon};
-use coordinator_local::{ErasureCoordinatorExt, ErrorKind, Mode};
+use coordinator_local::{ErasureCoordinatorExt, ErrorKind, Lease, Mode};
 use futures_util::poll;
 use std::{sync::Arc, time::Duration};
 use tokio::task::JoinSet;
@@ -15,7 +15,9 @@ pub async fn opposite_orders_do_not_deadlock(one: Handle, two: Handle) {
             for _ in 0..25 {
                 let leases = handle.acquire_all(&wanted).await.expect("no failure");
                 assert_eq!(leases.len(), 4);
-                leases.verify(Duration::from_secs(1)).await.expect("held");
+                for lease in leases.iter() {
+                    lease.verify(Duration::from_secs(1)).await.expect("held");
+                }
                 tokio::task::yield_now().await;
                 leases.release().await.expect("held to the end");
             }
@@ -61,9 +63,9 @@ pub async fn several_are_lost_and_released_together(one: Handle, two: Handle) {
         is_free(&two, scope).await;
     }
     let leases = one.acquire_all(&wanted).await.expect("no failure");
-    let told = leases.lost();
+    let told = leases.iter().map(Lease::lost).collect::<Vec<_>>();
     assert_eq!(one.shutdown(Duration::ZERO).await.expect("shut down").left.len(), 2);
-    told.await;
+    futures_util::future::join_all(told).await;
     assert!(leases.ensure_live().is_err());
     assert!(leases.release().await.expect_err("lost").is_lost());
 }
