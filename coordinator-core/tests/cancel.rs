@@ -71,7 +71,7 @@ fn a_dropped_release_verify_or_fence_leaves_nothing_held() {
     });
     dropped_after_each_step(0, |rig| {
         let lease = rig.holds(Shared);
-        Caller::new(async move { lease.fence().await.map(|token| token.get()) })
+        Caller::new(async move { lease.fence().await.map(coordinator_core::FencingToken::get) })
     });
 }
 

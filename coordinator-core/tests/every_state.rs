@@ -33,20 +33,19 @@ enum Event {
     Fail,
     Panic,
     LoseSession,
-    LoseAllSessions,
     EndUpkeep,
     ShutDown,
 }
 
 use Event::{
-    Agree, Arrive, DropLease, DropUnreceived, DropWaiter, EndUpkeep, Fail, LoseAllSessions, LoseSession, Panic, Refuse,
-    Release, ReleaseDropped, ShutDown,
+    Agree, Arrive, DropLease, DropUnreceived, DropWaiter, EndUpkeep, Fail, LoseSession, Panic, Refuse, Release,
+    ReleaseDropped, ShutDown,
 };
 
 const STATES: [State; 7] =
     [State::Trying, State::InLine, State::HeldOpen, State::HeldExpired, State::Probing, State::Closed, State::Freeing];
 
-const EVENTS: [Event; 18] = [
+const EVENTS: [Event; 17] = [
     DropWaiter(0),
     DropWaiter(1),
     DropUnreceived,
@@ -62,7 +61,6 @@ const EVENTS: [Event; 18] = [
     Fail,
     Panic,
     LoseSession,
-    LoseAllSessions,
     EndUpkeep,
     ShutDown,
 ];
@@ -82,14 +80,13 @@ fn reach(state: State, [holder, head, other]: Modes, outlast_outages: bool) -> O
     }
     let queue = |world: &mut World| [head, other].map(|mode| world.arrive(scope("s"), mode, false, true));
     match state {
-        State::Trying | State::HeldOpen => drop(queue(&mut world)),
         State::InLine => {
             queue(&mut world);
             world.rig.take("try_lock").refuse();
         }
         // A shared caller of a shared lock would ask whether somebody waits.
         State::HeldExpired if holder == Shared && head == Shared => return None,
-        State::HeldExpired => drop(queue(&mut world)),
+        State::Trying | State::HeldOpen | State::HeldExpired => drop(queue(&mut world)),
         // Where it is asked with nobody in, and where with somebody in.
         State::Probing if holder != head => return None,
         State::Probing => {
@@ -119,13 +116,19 @@ fn reach(state: State, [holder, head, other]: Modes, outlast_outages: bool) -> O
     Some(world)
 }
 
+fn cannot_happen(world: &World, event: Event) -> bool {
+    match event {
+        DropWaiter(at) => at >= world.waiting.len(),
+        DropLease | Release | ReleaseDropped => world.leases.is_empty(),
+        Agree | Refuse | Fail | Panic => world.rig.parked().is_empty(),
+        _ => false,
+    }
+}
+
 /// False if there was nothing to happen: a case with fewer events.
 fn happen(world: &mut World, event: Event) -> bool {
-    let parked = world.rig.parked().len();
     match event {
-        DropWaiter(at) if at >= world.waiting.len() => return false,
-        DropLease | Release | ReleaseDropped if world.leases.is_empty() => return false,
-        Agree | Refuse | Fail | Panic if parked == 0 => return false,
+        _ if cannot_happen(world, event) => return false,
         DropWaiter(at) => drop(world.waiting.remove(at)),
         DropUnreceived => {
             if !world.waiting.iter().any(scripted::world::Waiting::is_told) {
@@ -153,7 +156,6 @@ fn happen(world: &mut World, event: Event) -> bool {
             }
         }
         LoseSession => world.lose_last(),
-        LoseAllSessions => world.lose_all(),
         EndUpkeep => {
             world.may_fail = true;
             world.rig.end_upkeep();

@@ -110,9 +110,9 @@ fn a_look_that_a_lost_session_owes_changes_nothing() {
         let mut third = rig.waits(Shared);
         let newer = rig.take("contended");
         if late {
-            look.agree()
+            look.agree();
         } else {
-            look.refuse()
+            look.refuse();
         }
         rig.settle();
         assert!(third.is_pending());

@@ -1,11 +1,11 @@
-//! The cap of scopes per instance.
+//! How many scopes an instance may have, and that those it had cost nothing.
 
 mod scripted;
 
 use coordinator_core::Mode::{Exclusive, Shared};
 use coordinator_core::{ErasureCoordinatorExt, Error, ErrorKind, Leases, Mode};
 use scripted::caller::Caller;
-use scripted::rig::{FOREVER, Rig, options, scope};
+use scripted::rig::{FOREVER, Rig, granted, options, scope};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -43,7 +43,7 @@ fn room_goes_to_who_waits_for_it_in_order() {
     let rig = capped(1);
     let lease = rig.holds(Exclusive);
     let mut waiting = [rig.asking(scope("t"), Exclusive, false), rig.asking(scope("u"), Exclusive, false)];
-    assert!(waiting.iter_mut().all(|waiting| waiting.is_pending()));
+    assert!(waiting.iter_mut().all(Caller::is_pending));
     drop(lease);
     rig.agree_to_all();
     for waiting in &mut waiting {
@@ -181,4 +181,18 @@ fn a_cap_may_be_as_large_as_a_number_can_be() {
     let rig = capped(usize::MAX);
     drop(rig.holds(Shared));
     rig.assert_over();
+}
+
+#[test]
+fn a_hundred_thousand_scopes_leave_nothing() {
+    let rig = Rig::new().automatic();
+    let scopes: Vec<_> = (0..100_000).map(|n| scope(&n.to_string())).collect();
+    let mut waiting: Vec<_> = scopes.iter().map(|scope| rig.asking(*scope, Shared, false)).collect();
+    assert!(waiting.iter_mut().all(Caller::is_pending));
+    rig.until("all are granted", || rig.script.script().held.len() == 100_000);
+    let leases: Vec<_> = waiting.iter_mut().map(|waiting| granted(waiting.ready())).collect();
+    assert_eq!(rig.scopes(), 100_000);
+    drop(leases);
+    rig.until("all are freed", || rig.scopes() == 0);
+    assert_eq!(rig.script.live(), []);
 }

@@ -138,9 +138,10 @@ impl<G: Grant> ScopeQueue<G> {
         if let Backend::Held(held) = &self.backend
             && held.granted.tenure == tenure
         {
+            // Else it is counted among the lost.
             if held.is_live() {
                 self.users.remove();
-            } // else it is counted among the lost
+            }
             self.advance(Instant::now(), effects);
         }
     }

@@ -56,7 +56,9 @@ impl Driver for Scripted {
         let _ = self.ask(Asked::Close).await;
         let mut sessions = self.script().sessions.clone();
         sessions.extend(self.script().held.values().map(|(.., session)| session.clone()));
-        sessions.iter().for_each(|session| session.lose(LossReason::ShutDown));
+        for session in sessions {
+            session.lose(LossReason::ShutDown);
+        }
     }
 }
 

@@ -110,9 +110,9 @@ impl Scripted {
         let parked = Parked { asked, reply, script: self.clone() };
         let automatic = self.script().automatic;
         if automatic {
-            parked.agree()
+            parked.agree();
         } else {
-            self.script().parked.push(parked)
+            self.script().parked.push(parked);
         }
         let reply = told.await.expect("the test answers every request");
         outstanding.is_answered = true;

@@ -62,22 +62,25 @@ impl Rig {
 
     /// Runs the upkeep until it has nothing to do.
     pub fn settle(&self) {
-        if let Some(runtime) = &self.runtime {
-            runtime.block_on(async {
-                for _ in 0..6 {
-                    tokio::task::yield_now().await;
-                }
-            });
+        // What the test's thread spawns or wakes waits in the global queue.
+        if self.runtime.as_ref().is_some_and(|runtime| runtime.metrics().global_queue_depth() > 0) {
+            self.pass(Duration::ZERO);
         }
         self.script.assert_promises_kept();
     }
 
     /// Lets this much of the upkeep's time pass.
     pub fn pass(&self, time: Duration) {
-        if let Some(runtime) = &self.runtime {
-            runtime.block_on(async { tokio::time::sleep(time).await });
-        }
-        self.settle();
+        let Some(runtime) = &self.runtime else { return };
+        runtime.block_on(async {
+            if !time.is_zero() {
+                tokio::time::sleep(time).await;
+            }
+            // The longest chain: an answer, what is asked next, that it is parked.
+            for _ in 0..6 {
+                tokio::task::yield_now().await;
+            }
+        });
     }
 
     /// Shuts the upkeep runtime down; with it end the sessions that a driver keeps there.
@@ -130,11 +133,6 @@ impl Rig {
         granted(asking.ready())
     }
 
-    /// A lease that was granted already.
-    pub fn granted_now(&self, asking: &mut Asking) -> Lease {
-        granted(asking.ready())
-    }
-
     /// The one request that is parked.
     pub fn take(&self, name: &str) -> Parked {
         self.settle();
@@ -164,28 +162,13 @@ impl Rig {
         assert_eq!(self.scopes(), 0);
         assert_eq!(self.script.live(), []);
     }
-}
 
-impl Drop for Rig {
-    fn drop(&mut self) {
-        self.script.script().runtime_is_gone = true;
-    }
-}
-
-pub fn granted(answer: Result<Option<Lease>, Error>) -> Lease {
-    answer.expect("no error").expect("granted")
-}
-
-/// Any caller that is told something by the upkeep.
-impl Rig {
+    /// What a caller gets from the upkeep.
     pub fn told<T>(&self, caller: &mut Caller<T>) -> T {
         self.settle();
         caller.ready()
     }
-}
 
-/// What runs beside the test's thread, or is answered by itself.
-impl Rig {
     /// Every request is answered as everybody hopes, from here on.
     pub fn automatic(self) -> Self {
         self.script.script().automatic = true;
@@ -194,7 +177,9 @@ impl Rig {
 
     /// Runs a future to its end, and the upkeep with it.
     pub fn run<T>(&self, future: impl Future<Output = T>) -> T {
-        self.runtime.as_ref().expect("not shut down").block_on(future)
+        let output = self.runtime.as_ref().expect("not shut down").block_on(future);
+        self.pass(Duration::ZERO);
+        output
     }
 
     /// Waits for what another thread brings about.
@@ -206,4 +191,14 @@ impl Rig {
             std::thread::yield_now();
         }
     }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        self.script.script().runtime_is_gone = true;
+    }
+}
+
+pub fn granted(answer: Result<Option<Lease>, Error>) -> Lease {
+    answer.expect("no error").expect("granted")
 }

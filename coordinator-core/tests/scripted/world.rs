@@ -182,7 +182,9 @@ impl World {
 
     pub fn lose_all(&mut self) {
         let sessions = self.rig.script.script().sessions.clone();
-        sessions.iter().for_each(|session| self.lose(session));
+        for session in &sessions {
+            self.lose(session);
+        }
     }
 
     /// Starts a release; `goes_on`: and keeps its future.
