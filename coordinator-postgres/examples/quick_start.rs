@@ -1,22 +1,16 @@
-//! An erasure under the scope's lock, on PostgreSQL: `quick_start postgres://…`.
+//! An erasure under its subject's lock: `DATABASE_URL=postgres://… cargo run --example quick_start`.
 
 use coordinator_postgres::{Distributed, Error, Mode, PostgresCoordinator, Scope, under_lock};
 use std::{sync::Arc, time::Duration};
 
-/// A plane beside a shared store takes the proof that its lock spans instances.
-async fn erase(lock: &Distributed, subject: &str) -> Result<(), Error> {
-    under_lock(&**lock, &Scope::new(subject)?, Mode::Exclusive, async |lease| {
-        // Check the legal holds and commit the tombstone, under this token; then:
-        println!("the tombstone of {} carries token {}", lease.scope(), lease.fence().await?);
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    let url = std::env::var("DATABASE_URL").unwrap_or_else(|_| "postgres://postgres@localhost/postgres".into());
+    let lock = Distributed::from(Arc::new(PostgresCoordinator::connect(&url).await?));
+    let subject = Scope::new("tenant-7/subject-42")?;
+    under_lock(&*lock, &subject, Mode::Exclusive, async |lease| {
+        println!("holds are checked, the tombstone is committed under token {}", lease.fence().await?);
         lease.irreversible(Duration::from_secs(5), async { println!("the key is destroyed") }).await
     })
     .await
-}
-
-#[tokio::main]
-async fn main() -> Result<(), Error> {
-    let url = std::env::args().nth(1).or_else(|| std::env::var("COORDINATOR_TEST_POSTGRES_URL").ok());
-    let url = url.unwrap_or_else(|| "postgres://postgres@localhost/postgres".into());
-    let lock = Distributed::from(Arc::new(PostgresCoordinator::connect(&url).await?));
-    erase(&lock, "subject-42").await
 }
