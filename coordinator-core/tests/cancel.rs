@@ -76,6 +76,21 @@ fn a_dropped_release_verify_or_fence_leaves_nothing_held() {
 }
 
 #[test]
+fn an_acquire_that_takes_too_long_leaves_nothing_and_needs_no_runtime() {
+    let rig = Rig::new();
+    let lease = rig.holds(Exclusive);
+    let coordinator = Arc::clone(&rig.coordinator);
+    let limit = Duration::from_millis(5);
+    let mut within = Caller::new(async move { coordinator.acquire_within(&scope("s"), Shared, limit).await });
+    assert!(within.is_pending());
+    rig.until("the limit", || within.is_due());
+    assert!(within.ready().expect("no error").is_none());
+    drop(lease);
+    rig.take("unlock").agree();
+    rig.assert_over();
+}
+
+#[test]
 fn a_dropped_under_lock_leaves_nothing_held() {
     for refused in 0..2 {
         dropped_after_each_step(refused, |rig| {

@@ -58,7 +58,7 @@ fn a_release_of_a_lost_lease_fails_with_lost() {
 fn a_release_says_what_the_backend_says() {
     // Freed at the backend, and handed on inside the instance.
     for handed_on in [false, true] {
-        for answered in ["agree", "refuse", "fail"] {
+        for answered in ["agree", "refuse", "fail", "panic"] {
             let rig = Rig::new();
             let lease = rig.holds(Exclusive);
             let mut next = handed_on.then(|| rig.waits(Exclusive));
@@ -69,7 +69,8 @@ fn a_release_says_what_the_backend_says() {
             match answered {
                 "agree" => asked.agree(),
                 "refuse" => asked.refuse(),
-                _ => asked.fail_unavailable(),
+                "fail" => asked.fail_unavailable(),
+                _ => asked.panic(),
             }
             let kind = rig.told(&mut release).map_err(|error| error.kind());
             let expected = match answered {
@@ -155,6 +156,24 @@ fn verify_and_fence_of_a_lost_lease_ask_nobody() {
         assert_eq!(lease.lost().await, LossReason::Disconnected);
     });
     assert_eq!(rig.parked(), [""; 0]);
+}
+
+#[test]
+fn a_driver_that_panics_is_an_error_of_what_was_asked() {
+    let rig = Rig::new();
+    let lease = std::sync::Arc::new(rig.holds(Exclusive));
+    let mut verify = Caller::new({
+        let lease = lease.clone();
+        async move { lease.verify(Duration::ZERO).await }
+    });
+    assert!(verify.is_pending());
+    rig.take("verify").panic();
+    let error = rig.told(&mut verify).expect_err("it panicked");
+    assert_eq!((error.kind(), error.operation()), (ErrorKind::Unavailable, "verify"));
+    drop(verify);
+    assert!(lease.ensure_live().is_ok());
+    drop(lease);
+    rig.assert_over();
 }
 
 #[test]

@@ -3,7 +3,7 @@
 mod scripted;
 
 use coordinator_core::Mode::{Exclusive, Shared};
-use coordinator_core::{ErasureCoordinatorExt, Error, ErrorKind, Leases, Moment, Session};
+use coordinator_core::{ErasureCoordinatorExt, Error, ErrorKind, Leases, LossReason, Mode, Moment, Session};
 use scripted::caller::Caller;
 use scripted::rig::{Rig, scope};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -38,8 +38,8 @@ impl Gate {
     }
 }
 
-fn both(rig: &Rig) -> Leases {
-    let wanted = [(scope("s"), Exclusive), (scope("t"), Shared)];
+fn all(rig: &Rig, wanted: &[(&str, Mode)]) -> Leases {
+    let wanted: Vec<_> = wanted.iter().map(|(name, mode)| (scope(name), *mode)).collect();
     rig.run(rig.coordinator.acquire_all(&wanted)).expect("granted")
 }
 
@@ -170,7 +170,7 @@ fn a_release_waits_for_the_steps() {
 #[test]
 fn a_step_that_panics_panics_its_caller_and_frees_the_scope() {
     let rig = Rig::new().automatic();
-    let leases = both(&rig);
+    let leases = all(&rig, &[("s", Exclusive), ("t", Shared)]);
     let step = async { std::panic::resume_unwind(Box::new("of the step")) };
     let failed = catch_unwind(AssertUnwindSafe(|| {
         let outcome: Result<(), Error> = rig.run(leases.irreversible(Duration::ZERO, step));
@@ -185,7 +185,7 @@ fn a_step_that_panics_panics_its_caller_and_frees_the_scope() {
 #[test]
 fn a_step_under_several_leases_holds_all_of_them() {
     let rig = Rig::new().automatic();
-    let leases = both(&rig);
+    let leases = all(&rig, &[("s", Exclusive), ("t", Shared)]);
     let (mut gate, step) = Gate::new();
     let mut caller = Caller::new(async move { leases.irreversible(Duration::ZERO, step).await });
     rig.until("the step begins", || {
@@ -203,7 +203,7 @@ fn a_step_under_several_leases_holds_all_of_them() {
 fn a_step_under_several_leases_needs_all_of_them() {
     let rig = Rig::new();
     let rig = rig.automatic();
-    let leases = both(&rig);
+    let leases = all(&rig, &[("s", Exclusive), ("t", Shared)]);
     rig.script.script().automatic = false;
     let (gate, step) = Gate::new();
     let mut caller = Caller::new(async move { leases.irreversible(Duration::ZERO, step).await });
@@ -231,4 +231,25 @@ fn a_step_ends_while_the_callers_thread_is_blocked() {
     let _ = caller.poll();
     let thread = told.recv_timeout(Duration::from_secs(60)).expect("it runs without this thread");
     assert_ne!(thread, std::thread::current().id());
+}
+
+#[test]
+fn several_leases_are_verified_one_by_one_and_the_first_loss_is_told() {
+    let rig = Rig::new().automatic();
+    let sessions = [Session::unbounded(), Session::unbounded()];
+    rig.script.script().sessions.push(sessions[0].clone());
+    let first = all(&rig, &[("s", Exclusive)]);
+    rig.script.script().sessions.push(sessions[1].clone());
+    let both = all(&rig, &[("t", Exclusive), ("u", Shared)]);
+    rig.run(both.verify(Duration::from_secs(1_000))).expect("both are held");
+    let mut lost = Caller::new(both.lost());
+    assert!(lost.is_pending());
+    sessions[0].lose(LossReason::Disconnected);
+    assert!(lost.is_pending()); // not theirs
+    sessions[1].lose(LossReason::NotHeld);
+    assert_eq!(lost.ready(), LossReason::NotHeld);
+    assert!(both.ensure_live().expect_err("lost").is_lost());
+    assert!(rig.run(both.verify(Duration::ZERO)).expect_err("lost").is_lost());
+    drop((first, both));
+    rig.assert_over();
 }
