@@ -1,0 +1,87 @@
+//! The cap of scopes: a lock takes room that all clients of the server share.
+
+use crate::support::{Deployment, PATIENCE, scope, soon, until};
+use coordinator_postgres::{ErasureCoordinator, ErasureCoordinatorExt, ErrorKind, Mode};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
+
+const ROOM: Duration = Duration::from_millis(300);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_caller_at_the_cap_waits_and_is_then_told() {
+    let deployment = Deployment::new();
+    let builder = deployment.builder("one").most_scopes(3).wait_for_room(ROOM);
+    let one = Arc::new(builder.connect().await.expect("connected"));
+    let mut held = Vec::new();
+    for n in 0..3 {
+        held.push(soon(&one, &scope(&format!("subject {n}")), Mode::Shared).await);
+    }
+    let begin = Instant::now();
+    let error = one.acquire(&scope("subject 3"), Mode::Shared).await.expect_err("no room");
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!((ROOM..ROOM * 4).contains(&begin.elapsed()), "{:?}", begin.elapsed());
+    assert!(error.to_string().contains('3'), "{error}");
+    let begin = Instant::now();
+    let error = one.try_acquire(&scope("subject 3"), Mode::Shared).await.expect_err("no room");
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(begin.elapsed() < ROOM, "a try does not wait");
+    // A scope that has room already needs no more.
+    drop(soon(&one, &scope("subject 2"), Mode::Shared).await);
+    let all: Vec<_> = (0..4).map(|n| (scope(&format!("more {n}")), Mode::Shared)).collect();
+    assert_eq!(one.acquire_all(&all).await.expect_err("never").kind(), ErrorKind::Invalid);
+    // Who waits for room gets it.
+    let waiter = {
+        let one = Arc::clone(&one);
+        tokio::spawn(async move { one.acquire(&scope("subject 3"), Mode::Exclusive).await })
+    };
+    tokio::time::sleep(ROOM / 3).await;
+    drop(held.pop());
+    let lease = waiter.await.expect("no panic").expect("room was made");
+    lease.release().await.expect("held to the end");
+    drop(held);
+    until!("all room is given back", one.scopes() == 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn callers_that_need_all_the_room_do_not_deadlock() {
+    let deployment = Deployment::new();
+    let one = Arc::new(deployment.builder("one").most_scopes(4).connect().await.expect("connected"));
+    let mut tasks = JoinSet::new();
+    for task in 0..3 {
+        let one = Arc::clone(&one);
+        tasks.spawn(async move {
+            for round in 0..20 {
+                let wanted: Vec<_> =
+                    (0..4).map(|n| (scope(&format!("subject {}", (task + round + n) % 7)), Mode::Exclusive)).collect();
+                let leases = tokio::time::timeout(PATIENCE, one.acquire_all(&wanted)).await.expect("no deadlock");
+                leases.expect("room in the end").release().await.expect("held to the end");
+            }
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done.expect("no panic");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_cap_is_a_thousand_by_default() {
+    let deployment = Deployment::new();
+    let one = Arc::new(deployment.builder("one").wait_for_room(ROOM).connect().await.expect("connected"));
+    let mut tasks = JoinSet::new();
+    for n in 0..1_001 {
+        let one = Arc::clone(&one);
+        tasks.spawn(async move { one.acquire(&scope(&format!("subject {n}")), Mode::Exclusive).await });
+    }
+    let (mut held, mut refused) = (Vec::new(), Vec::new());
+    while let Some(done) = tasks.join_next().await {
+        match done.expect("no panic") {
+            Ok(lease) => held.push(lease),
+            Err(error) => refused.push(error.kind()),
+        }
+    }
+    assert_eq!(held.len(), 1_000);
+    assert_eq!(refused, [ErrorKind::Unavailable]);
+    let all = held.iter().map(|lease| lease.verify(Duration::from_secs(1)));
+    futures_util::future::try_join_all(all).await.expect("all are held");
+}
