@@ -195,3 +195,93 @@ async fn waiters_without_turnstile(grant: &Grant) -> Result<bool, Error> {
     let rows = rows.map_err(|error| crate::error::classify("lock", error))?;
     Ok(rows.first().is_some_and(|row| row.get(0)))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{ErasureCoordinator, ErrorKind, Lease, LossReason, Mode, PostgresCoordinator, Scope};
+    use coordinator_core::CohortBacked;
+    use std::time::Duration;
+
+    const NOT_HELD: ErrorKind = ErrorKind::Lost(LossReason::NotHeld);
+
+    async fn connect() -> PostgresCoordinator {
+        let url = std::env::var("COORDINATOR_TEST_POSTGRES_URL");
+        let url = url.expect("COORDINATOR_TEST_POSTGRES_URL is not set: run under scripts/with-servers");
+        let namespace = format!("{:016x}", getrandom::u64().expect("a random number"));
+        let builder = PostgresCoordinator::builder(&url).expect("a URL").namespace(namespace);
+        builder.connect().await.expect("connected")
+    }
+
+    /// Three leases that the server has forgotten, by what only the holding session itself can do to it.
+    async fn forgotten(coordinator: &PostgresCoordinator) -> [Lease; 3] {
+        let acquire = async |name, mode| {
+            let lease = coordinator.acquire(&Scope::new(name).expect("a valid name"), mode).await.expect("free");
+            lease.verify(Duration::from_secs(1)).await.expect("held");
+            lease
+        };
+        let leases = [
+            acquire("a", Mode::Exclusive).await,
+            acquire("b", Mode::Shared).await,
+            acquire("c", Mode::Exclusive).await,
+        ];
+        let open = coordinator.cohort().driver().primary.current().await.expect("open");
+        open.holding.client().batch_execute("SELECT pg_advisory_unlock_all()").await.expect("unlocked");
+        leases.iter().for_each(|lease| lease.ensure_live().expect("nobody knows yet"));
+        leases
+    }
+
+    /// All other leases of the session are told, and the coordinator goes on with a new one.
+    async fn told(coordinator: &PostgresCoordinator, others: impl IntoIterator<Item = Lease>) {
+        for other in others {
+            assert_eq!(other.lost().await, LossReason::NotHeld);
+            assert_eq!(other.ensure_live().expect_err("lost").kind(), NOT_HELD);
+            let again = coordinator.acquire(other.scope(), Mode::Exclusive).await.expect("free");
+            again.verify(Duration::from_secs(1)).await.expect("held");
+            assert_eq!(other.release().await.expect_err("lost").kind(), NOT_HELD);
+            again.release().await.expect("held to the end");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_release_that_finds_nothing_held_fails_and_tells_all() {
+        for mode in 0..2 {
+            let coordinator = connect().await;
+            let mut leases = Vec::from(forgotten(&coordinator).await);
+            assert_eq!(leases.remove(mode).release().await.expect_err("not held").kind(), NOT_HELD);
+            told(&coordinator, leases).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_drop_that_finds_nothing_held_tells_all() {
+        let coordinator = connect().await;
+        let [a, b, c] = forgotten(&coordinator).await;
+        drop(a);
+        told(&coordinator, [b, c]).await;
+    }
+
+    #[tokio::test]
+    async fn verifying_what_is_not_held_fails_and_tells_all() {
+        let coordinator = connect().await;
+        let [a, b, c] = forgotten(&coordinator).await;
+        assert_eq!(b.verify(Duration::ZERO).await.expect_err("not held").kind(), NOT_HELD);
+        told(&coordinator, [a, b, c]).await;
+    }
+
+    #[tokio::test]
+    async fn fencing_what_is_not_held_fails_and_tells_all() {
+        let coordinator = connect().await;
+        let [a, b, c] = forgotten(&coordinator).await;
+        assert_eq!(c.fence().await.expect_err("not held").kind(), NOT_HELD);
+        told(&coordinator, [a, b, c]).await;
+    }
+
+    #[tokio::test]
+    async fn an_irreversible_step_on_what_is_not_held_never_begins() {
+        let coordinator = connect().await;
+        let [a, b, c] = forgotten(&coordinator).await;
+        let step = a.irreversible(Duration::ZERO, async { unreachable!("it must not begin") }).await;
+        assert_eq!(step.map(|()| ()).expect_err("not held").kind(), NOT_HELD);
+        told(&coordinator, [a, b, c]).await;
+    }
+}

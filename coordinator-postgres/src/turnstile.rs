@@ -60,10 +60,10 @@ impl Turnstile {
     ) -> Result<Option<Grant>, Error> {
         let mut failures = 0;
         loop {
-            match self.turn(keys, mode, unwanted).await {
+            match self.turn(keys, mode, unwanted, &mut failures).await {
                 Ok(Turn::Granted(grant)) => return Ok(Some(grant)),
                 Ok(Turn::Unwanted) => return Ok(None),
-                Ok(Turn::Yielded) => failures = 0,
+                Ok(Turn::Yielded) => {}
                 // Once is forgiven: a session that was idle may have been ended just when it was taken.
                 Err(error) if error.is_retryable() && (self.outlast_outages || failures == 0) => {
                     failures += 1;
@@ -87,7 +87,14 @@ impl Turnstile {
         }
     }
 
-    async fn turn(&self, keys: Keys, mode: Mode, unwanted: &CancellationToken) -> Result<Turn, Error> {
+    /// Earlier failures count no more once the server has let it wait again.
+    async fn turn(
+        &self,
+        keys: Keys,
+        mode: Mode,
+        unwanted: &CancellationToken,
+        failures: &mut u32,
+    ) -> Result<Turn, Error> {
         let permit = match self.session(keys, mode, unwanted).await? {
             Ok(permit) => permit,
             Err(turn) => return Ok(turn),
@@ -102,10 +109,11 @@ impl Turnstile {
                 Slice::Granted => break,
                 Slice::Unwanted => return Ok(give_up(waiting).await),
                 Slice::Elapsed if self.is_pressed() => {
+                    *failures = 0;
                     self.put_idle(waiting);
                     return Ok(Turn::Yielded);
                 }
-                Slice::Elapsed => {}
+                Slice::Elapsed => *failures = 0,
             }
         }
         // The key.
@@ -114,11 +122,12 @@ impl Turnstile {
             match waiting.lock(keys.scope, mode, self.slice()?, unwanted).await? {
                 Slice::Unwanted => return Ok(give_up(waiting).await),
                 Slice::Elapsed if self.is_pressed() => {
+                    *failures = 0;
                     waiting.unlock(keys.turnstile, Mode::Exclusive).await?;
                     self.put_idle(waiting);
                     return Ok(Turn::Yielded);
                 }
-                Slice::Elapsed => {}
+                Slice::Elapsed => *failures = 0,
                 Slice::Granted if overtaken => return self.keep(waiting, keys, mode, permit).await,
                 Slice::Granted => {
                     waiting.unlock(keys.scope, mode).await?;

@@ -96,7 +96,8 @@ async fn serve(namespace: String) {
         let line = line.expect("text");
         let words: Vec<&str> = line.split(' ').collect();
         let answer = match words[..] {
-            ["try", name, mode] => match coordinator.try_acquire(&scope(name), mode_of(mode)).await.expect("an answer") {
+            ["try", name, mode] => match coordinator.try_acquire(&scope(name), mode_of(mode)).await.expect("an answer")
+            {
                 Some(lease) => {
                     leases.insert(name.to_owned(), lease);
                     "granted"

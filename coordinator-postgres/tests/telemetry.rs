@@ -71,7 +71,8 @@ async fn a_subjects_name_is_nowhere_to_be_seen() {
     let name = format!("Erika Mustermann {}", random());
     let subject = Scope::new(&name).expect("a valid name");
     let (one, two) = (deployment.connect("one").await, deployment.connect("two").await);
-    let mut said = format!("{:?} {:?} {subject:?} {subject}", deployment.builder("one"), one);
+    let builder = deployment.builder("one");
+    let mut said = format!("{builder:?} {one:?} {subject:?} {subject}");
     // Granted, refused, contended, given up, handed on, fenced, lost, shut down.
     let lease = soon(&one, &subject, Mode::Exclusive).await;
     assert!(two.try_acquire(&subject, Mode::Shared).await.expect("an answer").is_none());
@@ -87,8 +88,9 @@ async fn a_subjects_name_is_nowhere_to_be_seen() {
     let (lease, _) = waiter.await.expect("served");
     let twice = [(subject, Mode::Shared), (subject, Mode::Exclusive)];
     said.push_str(&chain(&two.acquire_all(&twice).await.expect_err("named twice")));
-    let again = under_lock(&*one, &scope("other"), Mode::Shared, async |_| {
-        under_lock(&*one, &scope("other"), Mode::Shared, async |_| Ok::<_, Error>(())).await
+    let other = scope("other");
+    let again = under_lock(&*one, &other, Mode::Shared, async |_| {
+        under_lock(&*one, &other, Mode::Shared, async |_| Ok::<_, Error>(())).await
     });
     said.push_str(&chain(&again.await.expect_err("reentrant")));
     write!(said, "{:?}", two.shutdown(Duration::from_millis(10)).await).expect("a string");
@@ -116,8 +118,9 @@ async fn with_a_digest_key_the_plain_digest_is_not_told_either() {
     let builder = deployment.builder("one").digest_key(key.clone());
     let one = Arc::new(builder.connect().await.expect("connected"));
     let lease = soon(&one, &subject, Mode::Exclusive).await;
-    assert!(server.pids(deployment.key(&subject), true).await.is_empty());
-    assert_eq!(server.pids(deployment.key(&subject.keyed(&key)), true).await.len(), 1);
+    let sql = "SELECT (classid::bigint << 32) | objid::bigint FROM pg_locks WHERE locktype = 'advisory'";
+    let locks: Vec<i64> = server.0.query(sql, &[]).await.expect("an answer").iter().map(|row| row.get(0)).collect();
+    assert!(locks.contains(&deployment.key(&subject.keyed(&key))) && !locks.contains(&deployment.key(&subject)));
     let limit = Duration::from_millis(20);
     assert!(one.acquire_within(&subject, Mode::Shared, limit).await.expect("an answer").is_none());
     let left = one.shutdown(Duration::ZERO).await.expect("shut down").left;
@@ -125,7 +128,7 @@ async fn with_a_digest_key_the_plain_digest_is_not_told_either() {
     lease.release().await.expect_err("lost");
     until!("the keyed digest is told", capture.text().contains(&subject.keyed(&key).to_string()));
     assert!(!capture.text().contains(&subject.to_string()));
-    assert!(!capture.text().contains(&format!("{}", deployment.key(&subject))));
+    assert!(!capture.text().contains(&deployment.key(&subject).to_string()));
     assert!(!format!("{key:?}").contains('7'));
 }
 
@@ -184,7 +187,9 @@ async fn a_peer_with_other_keys_is_warned_about() {
     let said = capture.text();
     let warnings: Vec<_> = said
         .lines()
-        .filter(|line| line.contains("WARN") && line.contains("do not exclude each other") && line.contains(peer.instance()))
+        .filter(|line| {
+            line.contains("WARN") && line.contains("do not exclude each other") && line.contains(peer.instance())
+        })
         .collect();
     assert!(!warnings.is_empty(), "nothing was said");
 }

@@ -1,6 +1,6 @@
 //! An acquire that is given up holds nothing and stands in nobody's way.
 
-use crate::support::{Deployment, PATIENCE, Server, scope, soon, until, waits};
+use crate::support::{Deployment, PATIENCE, Server, passes, scope, soon, until};
 use coordinator_postgres::{ErasureCoordinator, ErasureCoordinatorExt, Mode, PostgresCoordinator, Scope};
 use futures_util::future::poll_fn;
 use std::sync::Arc;
@@ -45,9 +45,9 @@ async fn time_limits_of_milliseconds_strand_nobody() {
     println!("{timed_out} timed out, {granted} granted");
     assert!(timed_out > 300 && granted > 50, "both must happen: {timed_out} timed out, {granted} granted");
     // Everybody who waits for longer is served, and at the end nothing is held or queued.
-    let served: Vec<_> = instances.iter().map(|instance| waits(instance, scope, Mode::Exclusive)).collect();
+    let served: Vec<_> = instances.iter().map(|instance| passes(instance, scope, Mode::Exclusive)).collect();
     for waiter in served {
-        waiter.await.expect("served").0.release().await.expect("held to the end");
+        waiter.await.expect("served");
     }
     until!("nothing is held or queued", server.locks(&deployment.namespace, 6).await == 0);
     assert!(instances.iter().all(|instance| instance.scopes() == 0));

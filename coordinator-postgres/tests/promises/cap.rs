@@ -30,17 +30,27 @@ async fn a_caller_at_the_cap_waits_and_is_then_told() {
     drop(soon(&one, &scope("subject 2"), Mode::Shared).await);
     let all: Vec<_> = (0..4).map(|n| (scope(&format!("more {n}")), Mode::Shared)).collect();
     assert_eq!(one.acquire_all(&all).await.expect_err("never").kind(), ErrorKind::Invalid);
-    // Who waits for room gets it.
-    let waiter = {
-        let one = Arc::clone(&one);
-        tokio::spawn(async move { one.acquire(&scope("subject 3"), Mode::Exclusive).await })
-    };
-    tokio::time::sleep(ROOM / 3).await;
-    drop(held.pop());
-    let lease = waiter.await.expect("no panic").expect("room was made");
-    lease.release().await.expect("held to the end");
     drop(held);
     until!("all room is given back", one.scopes() == 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_caller_that_waits_for_room_gets_what_is_freed() {
+    let deployment = Deployment::new();
+    let builder = deployment.builder("one").most_scopes(1).wait_for_room(PATIENCE);
+    let one = Arc::new(builder.connect().await.expect("connected"));
+    let mut held = soon(&one, &scope("subject 0"), Mode::Exclusive).await;
+    for n in 1..20 {
+        let subject = scope(&format!("subject {n}"));
+        let mut waiter = one.acquire(&subject, Mode::Exclusive);
+        assert!(futures_util::poll!(waiter.as_mut()).is_pending());
+        if n % 2 == 0 {
+            drop(held)
+        } else {
+            held.release().await.expect("held to the end")
+        }
+        held = waiter.await.expect("room was made");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,10 +4,18 @@ use crate::support::{Deployment, Server, scope, soon, until};
 use coordinator_postgres::{Mode, PostgresCoordinator, Scope};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
-async fn hammers(coordinator: Arc<PostgresCoordinator>, scope: Scope, end: Instant) -> (usize, Duration) {
-    let (mut grants, mut longest) = (0, Duration::ZERO);
+/// How long they hammer, once each had the scope a few times.
+const TIME: Duration = Duration::from_secs(4);
+
+async fn hammers(coordinator: Arc<PostgresCoordinator>, scope: Scope, start: Arc<Barrier>) -> (usize, Duration) {
+    for _ in 0..3 {
+        drop(soon(&coordinator, &scope, Mode::Exclusive).await);
+    }
+    start.wait().await;
+    let (mut grants, mut longest, end) = (0, Duration::ZERO, Instant::now() + TIME);
     while Instant::now() < end {
         let begin = Instant::now();
         let lease = soon(&coordinator, &scope, Mode::Exclusive).await;
@@ -24,11 +32,11 @@ async fn shares(instances: usize, callers: usize) {
     for n in 0..instances {
         coordinators.push(deployment.connect(&format!("i{n}")).await);
     }
-    let end = Instant::now() + Duration::from_secs(4);
+    let start = Arc::new(Barrier::new(instances * callers));
     let mut tasks = JoinSet::new();
     for (n, coordinator) in coordinators.iter().enumerate() {
         for _ in 0..callers {
-            let hammering = hammers(Arc::clone(coordinator), scope, end);
+            let hammering = hammers(Arc::clone(coordinator), scope, Arc::clone(&start));
             tasks.spawn(async move { (n, hammering.await) });
         }
     }

@@ -62,7 +62,10 @@ async fn a_burst_that_meets_a_full_lock_table_keeps_only_what_it_granted() {
         let any = held.len() / 2;
         held[any].verify(Duration::from_secs(1)).await.expect("held");
         held[any].fence().await.expect("a token");
-        assert_eq!(one.inspect(held[any].scope()).await.expect("an answer").holders.len(), 1);
+        match one.inspect(held[any].scope()).await {
+            Ok(found) => assert_eq!(found.holders.len(), 1),
+            Err(error) => says_so(&error), // to look takes locks of relations for a moment
+        }
         let some = held.split_off(held.len() - held.len() / (2 + round));
         for lease in some {
             lease.release().await.expect("held to the end");

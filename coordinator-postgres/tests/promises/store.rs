@@ -1,6 +1,6 @@
 //! The store beside the lock: its pool, its schema changes, its writes.
 
-use crate::support::{Deployment, Server, client, random, scope, soon, url, waiters, waits};
+use crate::support::{Deployment, Server, client, passes, random, scope, soon, url, waiters, waits};
 use coordinator_postgres::deadpool_postgres::{Config, Pool, PoolConfig, Runtime};
 use coordinator_postgres::tokio_postgres::NoTls;
 use coordinator_postgres::{Error, ErrorKind, Mode, PostgresBuilder, PostgresCoordinator, Scope, under_lock};
@@ -37,7 +37,7 @@ async fn an_index_is_built_concurrently_while_peers_wait_for_the_builders_scope(
         let mut peers = Vec::new();
         for name in ["two", "three", "four"] {
             let peer = deployment.connect(name).await;
-            peers.push(waits(&peer, scope, Mode::Exclusive));
+            peers.push(passes(&peer, scope, Mode::Exclusive));
         }
         waiters(&one, &scope, 3).await;
         let store = client(&url).await;
@@ -49,7 +49,7 @@ async fn an_index_is_built_concurrently_while_peers_wait_for_the_builders_scope(
         held.verify(Duration::from_secs(1)).await.expect("still held");
         held.release().await.expect("held to the end");
         for peer in peers {
-            drop(peer.await.expect("served"));
+            peer.await.expect("served");
         }
     }
     server.0.batch_execute(&format!("DROP DATABASE {database} WITH (FORCE)")).await.expect("dropped");

@@ -1,5 +1,5 @@
 //! What the tests share: the server, names of their own, waiting for a promise.
-#![allow(dead_code, reason = "each test target uses a part")]
+#![allow(dead_code, unused_imports, unused_macros, reason = "each test target uses a part")]
 
 pub(crate) mod throwaway;
 
@@ -154,6 +154,12 @@ pub(crate) fn waits(
 ) -> tokio::task::JoinHandle<(Lease, Instant)> {
     let coordinator = Arc::clone(coordinator);
     tokio::spawn(async move { (soon(&coordinator, &scope, mode).await, Instant::now()) })
+}
+
+/// Takes the scope on a task of its own, and releases it at once.
+pub(crate) fn passes(coordinator: &Arc<PostgresCoordinator>, scope: Scope, mode: Mode) -> tokio::task::JoinHandle<()> {
+    let coordinator = Arc::clone(coordinator);
+    tokio::spawn(async move { soon(&coordinator, &scope, mode).await.release().await.expect("held to the end") })
 }
 
 /// Waits until the server knows that this many sessions wait for the scope.
