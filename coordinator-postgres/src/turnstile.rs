@@ -87,7 +87,7 @@ impl Turnstile {
         }
     }
 
-    /// Forgives earlier failures when the server lets it wait again.
+    /// Earlier failures count no more once the server has let it wait again.
     async fn turn(
         &self,
         keys: Keys,

@@ -52,7 +52,7 @@ pub async fn a_dropped_runtime_frees(one: Handle, two: Handle) {
 pub async fn a_lost_lease_says_so_everywhere(one: Handle, _: Handle) {
     let scope = fresh_scope();
     let (lease, other) = (soon(&one, &scope, Mode::Shared).await, soon(&one, &scope, Mode::Shared).await);
-    assert_eq!(lease.remaining(), Duration::MAX);
+    assert!(lease.remaining() > Duration::ZERO);
     let told = tokio::spawn(lease.lost());
     let left = one.shutdown(Duration::ZERO).await.expect("shut down").left;
     assert_eq!((left.len(), left[0].scope, left[0].mode, left[0].leases), (1, scope, Mode::Shared, 2));

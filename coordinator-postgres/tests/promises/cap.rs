@@ -45,9 +45,9 @@ async fn a_caller_that_waits_for_room_gets_what_is_freed() {
         let mut waiter = one.acquire(&subject, Mode::Exclusive);
         assert!(futures_util::poll!(waiter.as_mut()).is_pending());
         if n % 2 == 0 {
-            drop(held)
+            drop(held);
         } else {
-            held.release().await.expect("held to the end")
+            held.release().await.expect("held to the end");
         }
         held = waiter.await.expect("room was made");
     }

@@ -1,7 +1,7 @@
 //! Looking takes nothing and shows who holds and who waits.
 
-use crate::support::{Deployment, Server, client, scope, soon, until, url, waiters, waits};
-use coordinator_postgres::{ErasureCoordinator, Mode, Party};
+use crate::support::{Deployment, Server, client, scope, soon, until, url, waiters};
+use coordinator_postgres::{ErasureCoordinator, Mode, Party, PostgresCoordinator, Scope};
 use std::sync::Arc;
 use std::time::SystemTime;
 use tokio::task::JoinSet;
@@ -50,7 +50,7 @@ async fn holders_and_waiters_are_shown_by_name_and_mode() {
         assert!(found.waiters.is_empty(), "{found:?}");
     }
     // Several local callers are one waiter.
-    let waiting: Vec<_> = (0..5).map(|_| waits(&three, scope, Mode::Exclusive)).collect();
+    let waiting: Vec<_> = (0..5).map(|_| checked(&three, &two, scope)).collect();
     waiters(&one, &scope, 1).await;
     until!("how it wants the scope is known", {
         let found = one.inspect(&scope).await.expect("an answer");
@@ -65,12 +65,24 @@ async fn holders_and_waiters_are_shown_by_name_and_mode() {
     drop(held);
     drop(also);
     for waiter in waiting {
-        let (lease, _) = waiter.await.expect("served");
-        let found = two.inspect(&scope).await.expect("an answer");
-        assert_eq!(seen(&found.holders), [(third.as_str(), exclusive)]);
-        drop(lease);
+        waiter.await.expect("served");
     }
     until!("free", two.inspect(&scope).await.expect("an answer").is_free());
+}
+
+/// Takes the scope on a task of its own; while it is held, `watch` sees whose it is.
+fn checked(
+    coordinator: &Arc<PostgresCoordinator>,
+    watch: &Arc<PostgresCoordinator>,
+    scope: Scope,
+) -> tokio::task::JoinHandle<()> {
+    let (coordinator, watch) = (Arc::clone(coordinator), Arc::clone(watch));
+    tokio::spawn(async move {
+        let lease = soon(&coordinator, &scope, Mode::Exclusive).await;
+        let found = watch.inspect(&scope).await.expect("an answer");
+        assert_eq!(seen(&found.holders), [(coordinator.instance(), Some(Mode::Exclusive))]);
+        lease.release().await.expect("held to the end");
+    })
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

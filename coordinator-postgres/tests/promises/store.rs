@@ -110,9 +110,9 @@ async fn no_session_of_the_stores_pool_ever_holds_a_lock() {
         let (lease, _) = waiter.await.expect("served");
         assert_eq!(locks().await, 0);
         if round % 2 == 0 {
-            drop(lease)
+            drop(lease);
         } else {
-            lease.release().await.expect("held to the end")
+            lease.release().await.expect("held to the end");
         }
         assert_eq!(locks().await, 0);
     }
