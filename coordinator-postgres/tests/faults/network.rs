@@ -1,0 +1,4 @@
+//! x
+crate::trials![];
+
+pub(crate) async fn in_own_network() {}
