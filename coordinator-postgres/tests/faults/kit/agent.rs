@@ -1,5 +1,6 @@
 //! The program of an instance in a process of its own: does what the lines on its input say, and answers by lines.
 
+use super::belief;
 use super::environment::{builder, client, scope};
 use super::wait::now;
 use coordinator_postgres::{
@@ -58,7 +59,14 @@ pub(crate) async fn run(arguments: &[String]) {
                 println!("blocked {}", now().as_nanos());
             }
             ["release", name] => {
-                let lease = leases.remove(name).and_then(Arc::into_inner).expect("a lease");
+                let mut shared = leases.remove(name).expect("a lease");
+                let lease = loop {
+                    match Arc::try_unwrap(shared) {
+                        Ok(lease) => break lease,
+                        Err(looked_at) => shared = looked_at,
+                    }
+                    std::thread::yield_now();
+                };
                 println!("released {:?}", lease.release().await.map_err(|error| error.kind()));
             }
             _ => panic!("{line}?"),
@@ -79,24 +87,16 @@ fn mode_of(word: &str) -> Mode {
     if word == "shared" { Mode::Shared } else { Mode::Exclusive }
 }
 
-/// Says when it was last believed in, and when the loss was told.
+/// Says when the loss was told, and when the lease was last believed in.
 fn watch(lease: &Arc<Lease>) {
-    let (lost, session) = (lease.lost(), Arc::downgrade(lease));
+    let (lost, believed) = (lease.lost(), belief::watch(lease));
     drop(tokio::spawn(async move {
         let reason = lost.await;
         println!("lost {} {reason:?}", now().as_nanos());
     }));
     drop(std::thread::spawn(move || {
-        let mut believed = now();
-        while let Some(lease) = session.upgrade() {
-            let asked = now();
-            if lease.ensure_live().is_err() {
-                return println!("believed {}", believed.as_nanos());
-            }
-            believed = asked;
-            drop(lease);
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        let believed = believed.join().expect("no panic");
+        println!("believed {}", believed.as_nanos());
     }));
 }
 

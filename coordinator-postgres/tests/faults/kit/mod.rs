@@ -1,6 +1,7 @@
 //! What the tests break things with.
 
 pub(crate) mod agent;
+pub(crate) mod belief;
 pub(crate) mod environment;
 pub(crate) mod instance;
 pub(crate) mod pgbouncer;

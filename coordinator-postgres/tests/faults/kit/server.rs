@@ -135,8 +135,9 @@ impl Drop for Server {
     }
 }
 
+/// What was written survives the end of the server's processes also without `fsync`.
 const SETTINGS: &str = "listen_addresses = '*'\nshared_buffers = 16MB\ndynamic_shared_memory_type = mmap\n\
-    max_connections = 60\nwal_level = replica\n";
+    max_connections = 60\nwal_level = replica\nfsync = off\n";
 
 fn serve(data: &Path, port: u16) -> Child {
     let log = fs::OpenOptions::new().create(true).append(true).open(data.join("log")).expect("a log");
