@@ -5,6 +5,7 @@
 
 mod connect;
 mod crash;
+mod cut;
 mod kit;
 mod network;
 mod pause;
@@ -31,12 +32,13 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.first().map(String::as_str) {
         Some("instance") => return block_on(kit::agent::run(&arguments[1..])),
-        Some("own-network") => return block_on(network::in_own_network()),
+        Some("own-network") => return block_on(cut::in_own_network()),
         _ => {}
     }
     let trials = [
         connect::trials(),
         crash::trials(),
+        cut::trials(),
         network::trials(),
         pause::trials(),
         refusals::trials(),
