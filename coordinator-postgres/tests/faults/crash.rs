@@ -3,7 +3,7 @@
 use crate::kit::environment::{admin_url, builder, client, coordinator, primary, scope, unique, url};
 use crate::kit::instance::Instance;
 use crate::kit::server::Server;
-use crate::kit::wait::{measured, now, until, within};
+use crate::kit::wait::{Moment, measured, now, until, within};
 use coordinator_postgres::tokio_postgres::Client;
 use coordinator_postgres::{ErasureCoordinator, ErasureCoordinatorExt, Lease, Mode, PostgresCoordinator};
 use rustix::process::{Pid, Signal, kill_process};
@@ -27,7 +27,7 @@ const AT_MOST: Duration = if cfg!(debug_assertions) { Duration::from_millis(250)
 const MEDIAN: Duration = if cfg!(debug_assertions) { Duration::from_millis(60) } else { Duration::from_millis(15) };
 
 /// Another instance's acquire, in line when this returns; it gives the lease and when it was granted.
-pub(crate) async fn in_line(coordinator: &Arc<PostgresCoordinator>, name: &str) -> JoinHandle<(Lease, Duration)> {
+pub(crate) async fn in_line(coordinator: &Arc<PostgresCoordinator>, name: &str) -> JoinHandle<(Lease, Moment)> {
     let (waiter, wanted) = (Arc::clone(coordinator), scope(name));
     let waiting = tokio::spawn(async move {
         let lease = waiter.acquire(&wanted, Mode::Exclusive).await.expect("granted");
@@ -42,7 +42,7 @@ pub(crate) async fn in_line(coordinator: &Arc<PostgresCoordinator>, name: &str) 
     waiting
 }
 
-pub(crate) async fn granted(waiting: JoinHandle<(Lease, Duration)>, limit: Duration) -> (Lease, Duration) {
+pub(crate) async fn granted(waiting: JoinHandle<(Lease, Moment)>, limit: Duration) -> (Lease, Moment) {
     within(limit, "the next holder", waiting).await.expect("no panic")
 }
 
@@ -57,7 +57,7 @@ async fn a_killed_holder_is_followed_at_once() {
         let killed = now();
         holder.kill();
         let (lease, at) = granted(waiting, SOON).await;
-        took.push(at - killed);
+        took.push(at.since(killed));
         lease.release().await.expect("held to the end");
     }
     let (median, most) = measured("SIGKILL of a holder to the next grant", &mut took);
@@ -84,8 +84,8 @@ async fn a_holder_killed_while_a_query_runs_on_its_session_is_followed_soon() {
     let killed = now();
     holder.kill();
     let (lease, at) = granted(waiting, SOON).await;
-    measured("SIGKILL with a query on the session to the next grant", &mut [at - killed]);
-    assert!(at - killed <= Duration::from_millis(1_500), "{:?}", at - killed);
+    measured("SIGKILL with a query on the session to the next grant", &mut [at.since(killed)]);
+    assert!(at.since(killed) <= Duration::from_millis(1_500), "{:?}", at.since(killed));
     admin.batch_execute("ROLLBACK").await.expect("unlocked");
     lease.release().await.expect("held to the end");
 }
@@ -159,8 +159,8 @@ async fn is_told_and_followed(what: &str, url: &str, observer: &Client, end: imp
         assert_eq!(reason, "Disconnected");
         let believed = holder.moment("believed").await;
         let (lease, granted) = granted(waiting, SOON).await;
-        notice.push(Duration::from_nanos(at.parse().expect("nanoseconds")).saturating_sub(ended));
-        overlap.push(believed.saturating_sub(granted));
+        notice.push(at.parse::<Moment>().expect("a moment").since(ended));
+        overlap.push(believed.since(granted));
         holder.tell("live s").await;
         assert_eq!(holder.answer("live").await, "false");
         holder.tell("release s").await;
@@ -198,8 +198,8 @@ async fn a_killed_backend_of_somebody_else_is_told_to_every_holder() {
         let told = holder.moment("lost").await;
         let believed = holder.moment("believed").await;
         let (lease, granted) = follows(&next).await;
-        notice.push(told.saturating_sub(killed));
-        overlap.push(believed.saturating_sub(granted));
+        notice.push(told.since(killed));
+        overlap.push(believed.since(granted));
         lease.release().await.expect("held to the end");
     }
     measured("SIGKILL of another backend until the loss was told", &mut notice);
@@ -208,7 +208,7 @@ async fn a_killed_backend_of_somebody_else_is_told_to_every_holder() {
 }
 
 /// Asks until the server has recovered.
-async fn follows(next: &PostgresCoordinator) -> (Lease, Duration) {
+async fn follows(next: &PostgresCoordinator) -> (Lease, Moment) {
     within(2 * SOON, "the next holder", async {
         loop {
             match next.acquire(&scope("s"), Mode::Exclusive).await {

@@ -52,12 +52,14 @@ enum Way {
     Replies,
 }
 
-fn cut(link: u8, way: Way) {
-    let address = match way {
-        Way::Requests => "daddr",
-        Way::Replies => "saddr",
-    };
-    run("nft", &format!("add rule ip links arriving ip {address} 127.0.0.{link} drop"));
+fn cut(link: u8, ways: &[Way]) {
+    for way in ways {
+        let address = match way {
+            Way::Requests => "daddr",
+            Way::Replies => "saddr",
+        };
+        run("nft", &format!("add rule ip links arriving ip {address} 127.0.0.{link} drop"));
+    }
 }
 
 fn run(program: &str, arguments: &str) {
@@ -86,7 +88,7 @@ async fn holder(server: &Server, link: u8, what: &str, first: &[Way], then: &[Wa
     let session = primary(&observer, holder.instance()).await;
     let (believed, lost) = (belief::watch(&lease), lease.lost());
     let cut_at = now();
-    first.iter().for_each(|way| cut(link, *way));
+    cut(link, first);
     if !then.is_empty() {
         let answered = "SELECT state_change > now() FROM pg_stat_activity WHERE pid = $1";
         let transaction = observer.batch_execute("BEGIN").await;
@@ -98,16 +100,16 @@ async fn holder(server: &Server, link: u8, what: &str, first: &[Way], then: &[Wa
             observer.query_one(answered, &[&session]).await.expect("readable").get(0)
         })
         .await;
-        then.iter().for_each(|way| cut(link, *way));
+        cut(link, then);
     }
     lost.await;
-    let told = now() - cut_at;
+    let told = cut_at.elapsed();
     let (_other, granted) = crate::crash::granted(waiting, 3 * DEAD).await;
     let believed = believed.join().expect("no panic");
     measured(&format!("{what} is cut: until the loss was told"), &mut [told]);
-    measured(&format!("{what} is cut: until the next grant"), &mut [granted - cut_at]);
-    assert!(believed < granted, "{what}: two believed for {:?}", believed - granted);
-    assert!(granted - cut_at <= DEAD, "{what}: {:?}", granted - cut_at);
+    measured(&format!("{what} is cut: until the next grant"), &mut [granted.since(cut_at)]);
+    assert!(believed < granted, "{what}: two believed for {:?}", believed.since(granted));
+    assert!(granted.since(cut_at) <= DEAD, "{what}: {:?}", granted.since(cut_at));
 }
 
 /// The server grants the key to an instance that it can't reach any more.
@@ -118,12 +120,12 @@ async fn granted_waiter(server: &Server, link: u8) {
     let lease = acquire(&holder).await;
     let vanishing = crate::crash::in_line(&waiter, "s").await;
     let waiting = crate::crash::in_line(&next, "s").await;
-    [Way::Requests, Way::Replies].into_iter().for_each(|way| cut(link, way));
+    cut(link, &[Way::Requests, Way::Replies]);
     let cut_at = now();
     lease.release().await.expect("held to the end");
     let (_other, granted) = crate::crash::granted(waiting, 3 * WAITER).await;
-    measured("a waiter is cut and then granted: until the next grant", &mut [granted - cut_at]);
-    assert!(granted - cut_at <= WAITER, "{:?}", granted - cut_at);
+    measured("a waiter is cut and then granted: until the next grant", &mut [granted.since(cut_at)]);
+    assert!(granted.since(cut_at) <= WAITER, "{:?}", granted.since(cut_at));
     vanishing.abort();
 }
 
@@ -133,7 +135,7 @@ async fn queued_waiter(server: &Server, link: u8) {
     let (holder, waiter) = (instance(server, &namespace, 1).await, instance(server, &namespace, link).await);
     let _lease = acquire(&holder).await;
     let vanishing = crate::crash::in_line(&waiter, "s").await;
-    [Way::Requests, Way::Replies].into_iter().for_each(|way| cut(link, way));
+    cut(link, &[Way::Requests, Way::Replies]);
     let took = until(3 * WAITER, "it left the queue", async || {
         holder.inspect(&scope("s")).await.expect("the server is there").waiters.is_empty()
     })

@@ -12,6 +12,8 @@ mod pause;
 mod refusals;
 mod restart;
 mod roles;
+mod stall;
+mod storm;
 mod tls;
 mod wire;
 
@@ -44,6 +46,8 @@ fn main() {
         refusals::trials(),
         restart::trials(),
         roles::trials(),
+        stall::trials(),
+        storm::trials(),
         tls::trials(),
         wire::trials(),
     ];

@@ -17,6 +17,7 @@ crate::trials![
     requests_that_stop_are_told_at_the_deadline_and_free_the_scope,
     an_answer_after_the_deadline_does_not_bring_a_lease_back,
     work_under_a_lock_ends_when_the_link_falls_silent,
+    a_release_and_a_shutdown_over_a_silent_link_end_in_time,
 ];
 
 const SOON: Duration = Duration::from_secs(5);
@@ -63,22 +64,23 @@ async fn falls_silent(what: &str, of_instances: bool, of_server: bool) {
     proxy.silence(of_instances, of_server);
     let silent = now();
     let reason = within(deadline + LATE, "the loss is told at the deadline", lost).await;
-    let told = now() - silent;
+    let told = silent.elapsed();
     assert_eq!(reason, LossReason::DeadlinePassed);
     assert!(lease.ensure_live().is_err());
     let (other, granted) = crate::crash::granted(waiting, 2 * SOON).await;
     let believed = believed.join().expect("no panic");
-    assert!(believed < granted, "two believed for {:?}", believed - granted);
+    assert!(believed < granted, "two believed for {:?}", believed.since(granted));
     measured(&format!("{what}: until the loss was told (deadline {deadline:.1?})"), &mut [told]);
-    measured(&format!("{what}: until the next grant"), &mut [granted - silent]);
-    assert!(granted - silent <= SOON, "{:?}", granted - silent);
+    measured(&format!("{what}: until the next grant"), &mut [granted.since(silent)]);
+    assert!(granted.since(silent) <= SOON, "{:?}", granted.since(silent));
 
     // The scope is the other's, whatever comes through now; and the instance works again.
     proxy.heal();
     assert!(lease.verify(Duration::ZERO).await.is_err_and(|error| error.is_lost()));
     assert!(behind.try_acquire(&scope("s"), Mode::Shared).await.expect("the link is whole").is_none());
     other.release().await.expect("held to the end");
-    within(SOON, "it is served", behind.acquire(&scope("s"), Mode::Exclusive)).await.expect("granted");
+    let again = within(SOON, "it is served", behind.acquire(&scope("s"), Mode::Exclusive)).await.expect("granted");
+    again.release().await.expect("held to the end");
 }
 
 async fn a_silent_link_is_told_at_the_deadline_and_before_the_scope_is_given_away() {
@@ -128,4 +130,21 @@ async fn work_under_a_lock_ends_when_the_link_falls_silent() {
     let error = within(SOON, "the work ends", working).await.expect_err("lost");
     assert_eq!(error.kind(), ErrorKind::Lost(LossReason::DeadlinePassed));
     measured("work under a lock, from a silent link until it was ended", &mut [begin.elapsed()]);
+}
+
+async fn a_release_and_a_shutdown_over_a_silent_link_end_in_time() {
+    let (proxy, behind) = silenced(4).await;
+    let released = behind.acquire(&scope("released"), Mode::Exclusive).await.expect("granted");
+    let left = behind.acquire(&scope("left"), Mode::Shared).await.expect("granted");
+    proxy.silence(true, true);
+    let deadline = released.remaining();
+    let error = within(deadline + LATE, "an answer by the deadline", released.release()).await.expect_err("silent");
+    assert!(error.is_lost(), "{error:?}");
+    assert!(left.ensure_live().is_err());
+    let begin = Instant::now();
+    let shutdown = within(SOON, "the end", behind.shutdown(Duration::from_millis(200))).await.expect("its tasks run");
+    assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
+    assert!(shutdown.is_clean(), "what was lost before is not left: {shutdown:?}");
+    let error = behind.acquire(&scope("s"), Mode::Exclusive).await.expect_err("shut down");
+    assert_eq!(error.kind(), ErrorKind::ShutDown);
 }

@@ -27,7 +27,7 @@ async fn a_frozen_holder_keeps_its_scope_and_is_lost_when_it_wakes() {
     holder.freeze();
     let frozen = now();
     // Longer than the deadline, and than a peer that vanished would be believed in.
-    until(2 * SOON, "it is frozen for long enough", async || now() - frozen > Duration::from_secs(5)).await;
+    until(2 * SOON, "it is frozen for long enough", async || frozen.elapsed() > Duration::from_secs(5)).await;
     assert!(!waiting.is_finished(), "by default a frozen holder keeps its scope");
     holder.tell("live s").await; // the first that it does when it wakes
     let woken = now();
@@ -35,8 +35,8 @@ async fn a_frozen_holder_keeps_its_scope_and_is_lost_when_it_wakes() {
     assert_eq!(holder.answer("live").await, "false");
     let believed = holder.moment("believed").await;
     let (lease, granted) = crate::crash::granted(waiting, SOON).await;
-    assert!(believed < granted && believed <= frozen + Duration::from_millis(50), "{:?}", granted - believed);
-    measured("a frozen holder wakes past its deadline: until the next grant", &mut [granted - woken]);
+    assert!(believed < granted && believed.since(frozen) < Duration::from_millis(50), "{:?}", granted.since(believed));
+    measured("a frozen holder wakes past its deadline: until the next grant", &mut [granted.since(woken)]);
     lease.release().await.expect("held to the end");
     holder.acquire("s", "exclusive").await;
 }
@@ -50,8 +50,8 @@ async fn a_frozen_holder_gives_its_scope_up_where_that_was_chosen() {
     holder.freeze();
     let frozen = now();
     let (lease, granted) = crate::crash::granted(waiting, 2 * SOON).await;
-    measured("a holder is frozen, with 3 s of silence: until the next grant", &mut [granted - frozen]);
-    assert!(granted - frozen <= Duration::from_millis(3_500), "{:?}", granted - frozen);
+    measured("a holder is frozen, with 3 s of silence: until the next grant", &mut [granted.since(frozen)]);
+    assert!(granted.since(frozen) <= Duration::from_millis(3_500), "{:?}", granted.since(frozen));
     holder.tell("live s").await;
     holder.thaw();
     assert_eq!(holder.answer("live").await, "false");
@@ -68,7 +68,7 @@ async fn a_holder_that_is_frozen_for_less_than_its_deadline_goes_on() {
     holder.acquire("s", "exclusive").await;
     holder.freeze();
     let frozen = now();
-    until(SOON, "it is frozen for a while", async || now() - frozen > Duration::from_secs(2)).await;
+    until(SOON, "it is frozen for a while", async || frozen.elapsed() > Duration::from_secs(2)).await;
     holder.tell("live s").await;
     holder.thaw();
     assert_eq!(holder.answer("live").await, "true");
@@ -93,8 +93,8 @@ async fn a_frozen_waiter_holds_others_up_for_seconds_only() {
     let released = now();
     lease.release().await.expect("held to the end");
     let (lease, granted) = crate::crash::granted(waiting, 3 * SOON).await;
-    measured("a waiter is frozen and then granted: until the next grant", &mut [granted - released]);
-    assert!(granted - released <= Duration::from_secs(6), "{:?}", granted - released);
+    measured("a waiter is frozen and then granted: until the next grant", &mut [granted.since(released)]);
+    assert!(granted.since(released) <= Duration::from_secs(6), "{:?}", granted.since(released));
     // It wakes, and is served in its turn.
     waiter.thaw();
     lease.release().await.expect("held to the end");
@@ -140,7 +140,7 @@ async fn a_holder_whose_runtime_is_blocked_keeps_its_lease() {
     holder.tell("block 4500").await;
     holder.tell("live s").await;
     within(SOON + SOON, "it is blocked no more", async {
-        while holder.moment("blocked").await - begin < Duration::from_millis(4_500) {}
+        while holder.moment("blocked").await.since(begin) < Duration::from_millis(4_500) {}
     })
     .await;
     assert_eq!(holder.answer("live").await, "true", "its sessions live on a thread of their own");

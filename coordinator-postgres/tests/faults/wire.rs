@@ -19,7 +19,7 @@ crate::trials![
     work_under_a_lock_that_is_cut_at_any_message_ends_and_frees_the_scope,
 ];
 
-const FAULTS: [Fault; 3] = [Fault::Cut, Fault::Truncate(3), Fault::Truncate(usize::MAX)];
+const FAULTS: [Fault; 4] = [Fault::Cut, Fault::Drop, Fault::Truncate(3), Fault::Truncate(usize::MAX)];
 const SOON: Duration = Duration::from_secs(5);
 
 /// An instance behind a link, and another that is not.

@@ -1,7 +1,7 @@
 //! An instance in a process of its own, to be killed and frozen.
 
 use super::environment::unique;
-use super::wait::within;
+use super::wait::{Moment, within};
 use rustix::process::{Pid, Signal, kill_process};
 use std::process::Stdio;
 use std::time::Duration;
@@ -56,14 +56,14 @@ impl Instance {
     }
 
     /// An answer that is a time since boot.
-    pub(crate) async fn moment(&mut self, word: &str) -> Duration {
+    pub(crate) async fn moment(&mut self, word: &str) -> Moment {
         let answer = self.answer(word).await;
-        let nanos = answer.split(' ').next().and_then(|first| first.parse().ok());
-        Duration::from_nanos(nanos.unwrap_or_else(|| panic!("{word}: {answer}")))
+        let first = answer.split(' ').next().and_then(|first| first.parse().ok());
+        first.unwrap_or_else(|| panic!("{word}: {answer}"))
     }
 
     /// Acquires; answers when it had the lease.
-    pub(crate) async fn acquire(&mut self, scope: &str, mode: &str) -> Duration {
+    pub(crate) async fn acquire(&mut self, scope: &str, mode: &str) -> Moment {
         self.tell(&format!("acquire {scope} {mode}")).await;
         self.moment("granted").await
     }

@@ -22,6 +22,8 @@ pub(crate) enum Side {
 pub(crate) enum Fault {
     /// Every connection is reset.
     Cut,
+    /// This connection is reset; the others live.
+    Drop,
     /// Nothing passes any more; the sockets stay open.
     Silence,
     /// This many bytes of the message pass, then every connection is reset.
@@ -195,22 +197,24 @@ async fn pump(link: &Link, from: Side, reads: &mut OwnedReadHalf, writes: &mut O
             let fault = link.meets(from);
             let passing = match fault {
                 None => &buffer[..],
-                Some(Fault::Cut | Fault::Silence) => &[],
+                Some(Fault::Cut | Fault::Drop | Fault::Silence) => &[],
                 Some(Fault::Truncate(bytes)) => &buffer[..bytes.min(length)],
             };
             if writes.write_all(passing).await.is_err() {
                 return;
             }
             if let Some(fault) = fault {
-                // What follows the fault, a heal for one, must find it done.
-                if fault == Fault::Silence {
-                    link.silent.send_replace((true, true));
-                } else {
-                    link.cut();
+                // Done before it is told: who hears of it may heal the link.
+                match fault {
+                    Fault::Silence => drop(link.silent.send_replace((true, true))),
+                    Fault::Cut | Fault::Truncate(_) => link.cut(),
+                    Fault::Drop => {}
                 }
                 link.trapped.send_replace(true);
-                if fault != Fault::Silence {
-                    pending().await
+                match fault {
+                    Fault::Silence => {}
+                    Fault::Cut | Fault::Truncate(_) => pending().await,
+                    Fault::Drop => return,
                 }
                 link.sounds(from).await;
                 if writes.write_all(&buffer).await.is_err() {

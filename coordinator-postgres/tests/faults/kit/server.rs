@@ -116,6 +116,15 @@ impl Server {
         assert!(self.answers().await, "the server starts again");
     }
 
+    /// The process that opens sessions stands still; those that are open live.
+    pub(crate) fn freeze(&self) {
+        self.tell(Signal::STOP);
+    }
+
+    pub(crate) fn thaw(&self) {
+        self.tell(Signal::CONT);
+    }
+
     fn tell(&self, signal: Signal) {
         if let Some(pid) = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw) {
             let _ = kill_process(pid, signal); // it may be gone
@@ -127,6 +136,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         if self.process.try_wait().is_ok_and(|ended| ended.is_none()) {
             self.tell(Signal::QUIT);
+            self.thaw(); // a test may have failed meanwhile
             let _ = self.process.wait();
         }
         if self.data != Path::new("") {

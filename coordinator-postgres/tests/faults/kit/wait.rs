@@ -1,9 +1,11 @@
 //! Waiting for a promise, with a deadline.
 
+use std::fmt;
 use std::future::Future;
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-pub(crate) const MOMENT: Duration = Duration::from_millis(2);
+const PAUSE: Duration = Duration::from_millis(2);
 
 /// What `future` gives; a failure that says what was waited for when `limit` passes first.
 #[track_caller]
@@ -29,16 +31,44 @@ pub(crate) fn until(
         let begin = Instant::now();
         while !is_so().await {
             assert!(begin.elapsed() < limit, "{at}: not within {limit:?}: {what}");
-            tokio::time::sleep(MOMENT).await;
+            tokio::time::sleep(PAUSE).await;
         }
         begin.elapsed()
     }
 }
 
-/// Time since boot: the same in every process of the host, and running on while one is frozen.
-pub(crate) fn now() -> Duration {
+/// Nanoseconds since boot: the same in every process of the host, and running on while one is frozen.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Moment(u64);
+
+pub(crate) fn now() -> Moment {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).expect("nanoseconds"))
+    Moment(now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs())
+}
+
+impl Moment {
+    pub(crate) fn elapsed(self) -> Duration {
+        now().since(self)
+    }
+
+    /// Zero if it is the earlier one.
+    pub(crate) fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for Moment {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.parse().map(Self)
+    }
 }
 
 /// A figure for the reader of the run.
