@@ -72,12 +72,12 @@ async fn a_holder_killed_while_a_query_runs_on_its_session_is_followed_soon() {
     holder.acquire("s", "exclusive").await;
     let waiting = in_line(&next, "s").await;
 
-    // A look at who holds reads this catalogue: so it runs until the lock of it ends.
+    // A look at who holds reads this view: so it waits until the lock of it ends.
     let (admin, observer) = (server.client().await, server.client().await);
     let held_up = primary(&observer, &holder.name).await;
-    let blocked = "SELECT EXISTS (SELECT FROM pg_locks WHERE pid = $1 AND NOT granted)";
+    let blocked = "SELECT EXISTS (SELECT FROM pg_lock_status() WHERE pid = $1 AND NOT granted)";
     let blocked = observer.prepare(blocked).await.expect("prepared");
-    admin.batch_execute("BEGIN; LOCK TABLE pg_catalog.pg_database IN ACCESS EXCLUSIVE MODE").await.expect("locked");
+    admin.batch_execute("BEGIN; LOCK TABLE pg_catalog.pg_locks IN ACCESS EXCLUSIVE MODE").await.expect("locked");
     holder.tell("inspect s").await;
     until(SOON, "the query runs", async || observer.query_one(&blocked, &[&held_up]).await.expect("readable").get(0))
         .await;

@@ -144,7 +144,7 @@ async fn a_release_and_a_shutdown_over_a_silent_link_end_in_time() {
     let begin = Instant::now();
     let shutdown = within(SOON, "the end", behind.shutdown(Duration::from_millis(200))).await.expect("its tasks run");
     assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
-    assert!(shutdown.is_clean(), "what was lost before is not left: {shutdown:?}");
+    assert!(shutdown.left.is_empty(), "what was lost before is not left: {shutdown:?}");
     let error = behind.acquire(&scope("s"), Mode::Exclusive).await.expect_err("shut down");
     assert_eq!(error.kind(), ErrorKind::ShutDown);
 }

@@ -1,7 +1,7 @@
 //! Statements and sessions that are ended all the time, by somebody who may.
 
 use crate::kit::environment::{admin_url, builder, client, scope, unique, url};
-use crate::kit::wait::{until, within};
+use crate::kit::wait::until;
 use coordinator_postgres::tokio_postgres::Client;
 use coordinator_postgres::{
     ErasureCoordinator, ErasureCoordinatorExt, Error, ErrorKind, Lease, Mode, PostgresCoordinator,
@@ -111,16 +111,15 @@ async fn weathers(is_exact: bool, strike: impl AsyncFn(&Client, &str)) {
     }
     for instance in &instances {
         for i in 0..SCOPES {
-            let free = async {
-                loop {
-                    match instance.acquire(&scope(&format!("s{i}")), Mode::Exclusive).await {
-                        Ok(lease) if lease.release().await.is_ok() => return,
-                        Ok(_) => {}
-                        Err(error) => assert!(error.is_retryable(), "{error:?}"),
-                    }
+            let wanted = scope(&format!("s{i}"));
+            let is_served = async || match instance.acquire(&wanted, Mode::Exclusive).await {
+                Ok(lease) => lease.release().await.is_ok(),
+                Err(error) => {
+                    assert!(error.is_retryable(), "{error:?}");
+                    false
                 }
             };
-            within(Duration::from_secs(10), "the scope is free after the storm", free).await;
+            until(Duration::from_secs(10), "the scope is free after the storm", is_served).await;
         }
         until(Duration::from_secs(5), "the instance keeps nothing", async || instance.scopes() == 0).await;
     }
