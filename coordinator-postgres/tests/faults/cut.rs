@@ -20,7 +20,7 @@ async fn a_cut_instance_is_dead_to_the_server_in_time_whatever_was_under_way() {
     if !rustix::process::geteuid().is_root() {
         unshare.args(["--map-current-user", "--keep-caps"]);
     }
-    unshare.arg("--net").arg(std::env::current_exe().expect("this program")).arg("own-network");
+    unshare.arg("--net").arg(std::env::current_exe().expect("this program")).arg("--in-own-network");
     let status = unshare.status().expect("unshare (util-linux) runs");
     assert!(
         status.success(),

@@ -33,8 +33,8 @@ use trials;
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.first().map(String::as_str) {
-        Some("instance") => return block_on(kit::agent::run(&arguments[1..])),
-        Some("own-network") => return block_on(cut::in_own_network()),
+        Some("--as-instance") => return block_on(kit::agent::run(&arguments[1..])),
+        Some("--in-own-network") => return block_on(cut::in_own_network()),
         _ => {}
     }
     let trials = [

@@ -32,7 +32,7 @@ pub(crate) async fn run(arguments: &[String]) {
                 leases.insert(name.to_owned(), lease);
             }
             ["queue", name, mode] => {
-                drop(tokio::spawn(queue(Arc::clone(&coordinator), name.to_owned(), mode_of(mode))))
+                drop(tokio::spawn(queue(Arc::clone(&coordinator), name.to_owned(), mode_of(mode))));
             }
             ["many", count] => {
                 let wanted: Vec<_> = (0..count.parse().expect("a number"))
@@ -96,7 +96,7 @@ fn watch(lease: &Arc<Lease>) {
     }));
     drop(std::thread::spawn(move || {
         let believed = believed.join().expect("no panic");
-        println!("believed {}", believed);
+        println!("believed {believed}");
     }));
 }
 

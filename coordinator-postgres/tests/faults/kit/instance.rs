@@ -23,7 +23,7 @@ impl Instance {
     pub(crate) async fn start(url: &str, namespace: &str, options: &[&str]) -> Self {
         let name = unique("instance");
         let mut command = Command::new(std::env::current_exe().expect("this program"));
-        command.args(["instance", url, namespace, &name]).args(options);
+        command.args(["--as-instance", url, namespace, &name]).args(options);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn().expect("this program starts");
         let commands = child.stdin.take().expect("piped");

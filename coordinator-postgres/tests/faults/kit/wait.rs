@@ -12,10 +12,8 @@ const PAUSE: Duration = Duration::from_millis(2);
 pub(crate) fn within<F: Future>(limit: Duration, what: &str, future: F) -> impl Future<Output = F::Output> {
     let at = std::panic::Location::caller();
     async move {
-        match tokio::time::timeout(limit, future).await {
-            Ok(output) => output,
-            Err(_) => panic!("{at}: not within {limit:?}: {what}"),
-        }
+        let output = tokio::time::timeout(limit, future).await;
+        output.unwrap_or_else(|_| panic!("{at}: not within {limit:?}: {what}"))
     }
 }
 
