@@ -1,6 +1,6 @@
 //! Processes that are frozen and wake again, and runtimes that are blocked.
 
-use crate::kit::environment::{admin_url, client, coordinator, scope, unique, url, with};
+use crate::kit::environment::{admin_url, builder, client, coordinator, scope, unique, url, with};
 use crate::kit::instance::Instance;
 use crate::kit::wait::{measured, now, until, within};
 use coordinator_postgres::{CREATE_FENCE_TABLE, ErasureCoordinator, FencingToken, Mode, admit};
@@ -14,6 +14,7 @@ crate::trials![
     a_frozen_waiter_holds_others_up_for_seconds_only,
     a_frozen_holders_guarded_write_is_refused_after_another_was_in,
     a_holder_whose_runtime_is_blocked_keeps_its_lease,
+    who_is_not_frozen_outlives_every_time_of_silence,
 ];
 
 const SOON: Duration = Duration::from_secs(5);
@@ -147,4 +148,27 @@ async fn a_holder_whose_runtime_is_blocked_keeps_its_lease() {
     assert!(other.try_acquire(&scope("s"), Mode::Shared).await.expect("asked").is_none());
     holder.tell("release s").await;
     assert_eq!(holder.answer("released").await, "Ok(())");
+}
+
+async fn who_is_not_frozen_outlives_every_time_of_silence() {
+    let namespace = unique("healthy");
+    let holder = builder(&url(), &namespace).release_when_silent_for(Duration::from_secs(3));
+    let holder = holder.instance(unique("holder")).connect().await.expect("the server is there");
+    let next = builder(&url(), &namespace).instance(unique("next")).connect().await.expect("the server is there");
+    let (next, observer) = (Arc::new(next), client(&admin_url()).await);
+    let lease = holder.acquire(&scope("s"), Mode::Exclusive).await.expect("granted");
+    let waiting = crate::crash::in_line(&next, "s").await;
+    let line = "SELECT pid FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE locktype = 'advisory' AND NOT granted
+        AND application_name LIKE '% ' || $1";
+    let in_line = observer.query_one(line, &[&next.instance()]).await.expect("one session waits").get::<_, i32>(0);
+    // Twice the holder's time of silence, and more than a waiting session's five seconds.
+    let lost = tokio::time::timeout(Duration::from_millis(6_500), lease.lost()).await;
+    assert!(lost.is_err(), "{lost:?}");
+    until(SOON, "the same session waits, between two slices or in one", async || {
+        let waits = observer.query(line, &[&next.instance()]).await.expect("readable");
+        waits.first().is_some_and(|row| row.get::<_, i32>(0) == in_line)
+    })
+    .await;
+    lease.release().await.expect("held to the end");
+    crate::crash::granted(waiting, SOON).await.0.release().await.expect("held to the end");
 }
