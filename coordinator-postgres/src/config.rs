@@ -250,6 +250,10 @@ impl PostgresBuilder {
         if self.release_when_silent_for.is_some_and(|silence| silence < Duration::from_secs(3)) {
             return invalid("release_when_silent_for is at least 3 s: less would end a session that is only slow");
         }
+        let longest = Duration::from_secs(24 * 60 * 60);
+        if self.dead_peer_timeout > longest || self.release_when_silent_for.is_some_and(|silence| silence > longest) {
+            return invalid("dead_peer_timeout and release_when_silent_for are at most 24 h: kernels take no more");
+        }
         if self.waiting_sessions == 0 {
             return invalid("waiting_sessions is at least 1: without one nobody could wait for another instance");
         }

@@ -189,7 +189,7 @@ fn lost_or(operation: &'static str, grant: &Grant, error: Error) -> Error {
 /// Instances that know no turnstile queue on the key itself; only a look into the lock table shows them.
 async fn waiters_without_turnstile(grant: &Grant) -> Result<bool, Error> {
     let sql = "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND objsubid = 1
-        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+        AND database = (SELECT datid FROM pg_stat_get_activity(pg_backend_pid()))
         AND (classid::bigint << 32) | objid::bigint = $1)";
     let rows = grant.holding.client().query_typed(sql, &[(&grant.keys.scope, Type::INT8)]).await;
     let rows = rows.map_err(|error| crate::error::classify("lock", error))?;

@@ -7,11 +7,14 @@ use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
 /// What every role may see (FACTS: measured); probing by a try-lock would make other probers see "held".
+///
+/// By functions, not by `pg_stat_activity` and `pg_database`: a look that waited for a lock of a catalogue would keep
+/// the heartbeats behind it waiting too.
 const INSPECT: &str = "SELECT l.pid, (classid::bigint << 32) | objid::bigint = $1, l.mode = 'ExclusiveLock', l.granted,
         coalesce(nullif(a.application_name, ''), 'process ' || l.pid), extract(epoch FROM l.waitstart)::float8
-    FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+    FROM pg_locks l LEFT JOIN pg_stat_get_activity(NULL) a ON a.pid = l.pid
     WHERE l.locktype = 'advisory' AND l.objsubid = 1
-        AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+        AND l.database = (SELECT datid FROM pg_stat_get_activity(pg_backend_pid()))
         AND (classid::bigint << 32) | objid::bigint IN ($1, $2)";
 
 pub(crate) async fn inspect(client: &Client, keys: Keys, own: Inspection, instance: &str) -> Result<Inspection, Error> {

@@ -66,7 +66,9 @@ impl Settings {
             always("idle_session_timeout", self.idle_session_timeout.map_or("0".into(), millis)),
             always("idle_in_transaction_session_timeout", "0".into()),
             always("statement_timeout", "0".into()),
-            always("lock_timeout", "0".into()),
+            // A holding session never waits for a scope. What else a look of it might wait for, a catalogue that is being
+            // rewritten, must not keep the heartbeats behind it from being answered. A waiting session sets its slices.
+            always("lock_timeout", millis(self.guaranteed() / 4)),
             // A token must survive a crash (`off` would not) and must not hang without a standby (`on` would).
             always("synchronous_commit", "local".into()),
             always("default_transaction_read_only", "off".into()),

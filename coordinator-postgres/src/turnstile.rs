@@ -64,8 +64,12 @@ impl Turnstile {
                 Ok(Turn::Granted(grant)) => return Ok(Some(grant)),
                 Ok(Turn::Unwanted) => return Ok(None),
                 Ok(Turn::Yielded) => {}
-                // Once is forgiven: a session that was idle may have been ended just when it was taken.
-                Err(error) if error.is_retryable() && (self.outlast_outages || failures == 0) => {
+                // Once is forgiven: a session that was idle may have been ended just when it was taken. One that can't be
+                // opened is not, else an acquire would fail only after two connect time-outs.
+                Err(error)
+                    if error.is_retryable()
+                        && (self.outlast_outages || failures == 0 && error.operation() != "connect") =>
+                {
                     failures += 1;
                     tracing::debug!(%error, failures, "a wait failed and begins anew");
                     if failures > 1 && self.pause(failures, unwanted).await {

@@ -1,0 +1,11 @@
+//! What the tests break things with.
+
+pub(crate) mod agent;
+pub(crate) mod belief;
+pub(crate) mod environment;
+pub(crate) mod instance;
+pub(crate) mod pgbouncer;
+pub(crate) mod proxy;
+pub(crate) mod server;
+pub(crate) mod wait;
+pub(crate) mod warnings;
