@@ -5,7 +5,7 @@ use coordinator_core::{Error, ErrorKind, FencingToken, Mode};
 /// One step of the server, on the session that holds the key, and only if it does.
 ///
 /// The transaction id alone would go back after a crash; the message in the same transaction forces it to disk. The
-/// timeline makes it grow across a promotion. (FACTS: measured.)
+/// timeline makes it grow across a promotion.
 pub(crate) const FENCE: &str = "SELECT pg_current_xact_id()::text, pg_walfile_name(pg_current_wal_insert_lsn()),
     pg_logical_emit_message(true, 'coordinator', '')::text
     WHERE EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
-/// What every role may see (FACTS: measured); probing by a try-lock would make other probers see "held".
+/// What every role may see; probing by a try-lock would make other probers see "held".
 ///
 /// By functions, not by `pg_stat_activity` and `pg_database`: a look that waited for a lock of a catalogue would keep
 /// the heartbeats behind it waiting too.
