@@ -4,6 +4,7 @@ mod scripted;
 
 use coordinator_core::Mode::{Exclusive, Shared};
 use coordinator_core::{ErrorKind, LossReason, Moment, Session};
+use scripted::Asked;
 use scripted::caller::Caller;
 use scripted::rig::{FOREVER, Rig, options, scope};
 use std::time::Duration;
@@ -173,6 +174,27 @@ fn a_driver_that_panics_is_an_error_of_what_was_asked() {
     drop(verify);
     assert!(lease.ensure_live().is_ok());
     drop(lease);
+    rig.assert_over();
+}
+
+#[test]
+fn a_shutdown_ends_the_waits_in_line() {
+    use coordinator_core::ErasureCoordinator;
+    let rig = Rig::new();
+    let mut waits = rig.waits(Exclusive);
+    rig.take("try_lock").refuse();
+    let in_line = rig.take("lock");
+    let coordinator = std::sync::Arc::clone(&rig.coordinator);
+    let mut shutdown = Caller::new(async move { coordinator.shutdown(FOREVER).await });
+    assert!(shutdown.is_pending());
+    let Asked::Lock { unwanted, .. } = in_line.asked.clone() else { unreachable!("it is a lock") };
+    assert!(unwanted.is_cancelled());
+    assert_eq!(waits.ready().expect_err("refused").kind(), ErrorKind::ShutDown);
+    in_line.agree(); // nobody wants it: not granted
+    rig.settle();
+    assert!(shutdown.is_pending());
+    rig.take("close").agree();
+    assert_eq!(rig.told(&mut shutdown).expect("shut down").left, []);
     rig.assert_over();
 }
 

@@ -189,10 +189,10 @@ fn shared_callers_behind_a_cancelled_exclusive_one_in_line_ask_anew() {
     rig.take("try_lock").refuse();
     let (mut second, mut third) = (rig.waits(Shared), rig.waits(Shared));
     let in_line = rig.take("lock");
-    let Asked::Lock { wanted, .. } = in_line.asked.clone() else { unreachable!("it is a lock") };
-    assert!(!wanted.is_cancelled());
+    let Asked::Lock { unwanted, .. } = in_line.asked.clone() else { unreachable!("it is a lock") };
+    assert!(!unwanted.is_cancelled());
     drop(exclusive);
-    assert!(wanted.is_cancelled());
+    assert!(unwanted.is_cancelled());
     in_line.agree(); // nobody wants it: not granted
     let asked = rig.take("try_lock");
     assert_eq!(mode_of(&asked.asked), Shared);
@@ -208,8 +208,8 @@ fn a_waiter_in_line_keeps_its_place_when_another_of_its_mode_leaves() {
     rig.take("try_lock").refuse();
     let in_line = rig.take("lock");
     drop(first);
-    let Asked::Lock { wanted, .. } = in_line.asked.clone() else { unreachable!("it is a lock") };
-    assert!(!wanted.is_cancelled());
+    let Asked::Lock { unwanted, .. } = in_line.asked.clone() else { unreachable!("it is a lock") };
+    assert!(!unwanted.is_cancelled());
     in_line.agree();
     drop(rig.granted(&mut second));
     rig.assert_over();

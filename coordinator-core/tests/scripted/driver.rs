@@ -16,8 +16,8 @@ impl Driver for Scripted {
         self.ask_for_grant(Asked::TryLock { scope, mode }).await
     }
 
-    async fn lock(&self, scope: Scope, mode: Mode, wanted: CancellationToken) -> Result<Option<Grant>, Error> {
-        self.ask_for_grant(Asked::Lock { scope, mode, wanted }).await
+    async fn lock(&self, scope: Scope, mode: Mode, unwanted: CancellationToken) -> Result<Option<Grant>, Error> {
+        self.ask_for_grant(Asked::Lock { scope, mode, unwanted }).await
     }
 
     async fn unlock(&self, scope: Scope, grant: Grant) -> Result<(), Error> {

@@ -14,7 +14,7 @@ pub struct Parked {
 #[derive(Clone)]
 pub enum Asked {
     TryLock { scope: Scope, mode: Mode },
-    Lock { scope: Scope, mode: Mode, wanted: CancellationToken },
+    Lock { scope: Scope, mode: Mode, unwanted: CancellationToken },
     Unlock { scope: Scope, grant: Grant },
     Contended { scope: Scope, grant: Grant, look: Look },
     Confirm { grant: Grant },
@@ -52,7 +52,7 @@ impl Parked {
     /// The answer that everybody hopes for.
     pub fn agree(self) {
         match self.asked.clone() {
-            Asked::Lock { wanted, .. } if wanted.is_cancelled() => self.refuse(),
+            Asked::Lock { unwanted, .. } if unwanted.is_cancelled() => self.refuse(),
             Asked::TryLock { scope, mode } | Asked::Lock { scope, mode, .. } => {
                 let grant = self.script.grant(scope, mode);
                 self.say(Reply::Granted(grant));

@@ -133,6 +133,7 @@ impl World {
         if self.rig.script.script().runtime_is_gone {
             return; // nobody can be asked: they are told when the holder leaves
         }
+        self.check_no_wait_is_unwanted();
         for scope in self.scopes_waited_for() {
             let begun = self.waiting.iter().filter(|caller| caller.scope == scope && caller.asking.is_begun());
             if self.rig.script.is_asked(scope) || begun.clone().any(Waiting::is_told) {
@@ -147,6 +148,17 @@ impl World {
             if head.is_some_and(|head| head.mode == Mode::Shared) && !told_of_others {
                 assert!(live.any(|lease| lease.mode() == Mode::Exclusive), "a shared caller waits for shared ones");
             }
+        }
+    }
+
+    /// A wait at the backend goes on only while the first in the queue wants what it waits for.
+    fn check_no_wait_is_unwanted(&self) {
+        let script = self.rig.script.script();
+        for parked in &script.parked {
+            let Asked::Lock { scope, mode, unwanted } = &parked.asked else { continue };
+            let queued = self.waiting.iter().filter(|caller| caller.scope == *scope && caller.asking.is_begun());
+            let head = queued.filter(|caller| !caller.is_told()).min_by_key(|caller| caller.came);
+            assert!(head.is_some_and(|head| head.mode == *mode) || unwanted.is_cancelled(), "nobody wants it");
         }
     }
 
