@@ -16,7 +16,10 @@ crate::trials![
 ];
 
 const SCOPES: usize = 3;
+/// How long a storm lasts at least, and how much has to be done in it, however busy the machine is.
 const WHILE: Duration = Duration::from_secs(4);
+const ENOUGH: u32 = 100;
+const AT_MOST: Duration = Duration::from_secs(60);
 
 /// Who is in which scope, and what became of the tasks' requests.
 #[derive(Default)]
@@ -56,9 +59,10 @@ impl Books {
 async fn hammer(coordinator: Arc<PostgresCoordinator>, books: Arc<Books>, task: usize, is_exact: bool) {
     let begin = Instant::now();
     for round in 0.. {
-        if begin.elapsed() > WHILE {
+        if begin.elapsed() > WHILE && books.granted.load(Ordering::Relaxed) >= ENOUGH {
             return;
         }
+        assert!(begin.elapsed() < AT_MOST, "too few are granted");
         let i = (task + round) % SCOPES;
         let wanted = scope(&format!("s{i}"));
         let limit = Duration::from_millis([3, 20, 1_000][round % 3]);
@@ -131,7 +135,6 @@ async fn weathers(is_exact: bool, strike: impl AsyncFn(&Client, &str)) {
     .await;
     let [granted, failed, lost] = [&books.granted, &books.failed, &books.lost].map(|n| n.load(Ordering::Relaxed));
     println!("measured: in a storm {granted} granted, {failed} failed, {lost} lost");
-    assert!(granted > 50, "{granted}");
 }
 
 async fn cancels_at_any_moment_break_no_exclusion_and_leave_nothing_held() {
