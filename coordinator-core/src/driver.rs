@@ -1,6 +1,4 @@
-use crate::{Cohort, Error, FencingToken, Inspection, Mode, Scope, Session};
-use std::{fmt, future::Future};
-use tokio_util::sync::CancellationToken;
+use crate::{CancellationToken, Cohort, Error, FencingToken, Inspection, Mode, Scope, Session};
 
 /// One lock at the backend, as the driver names it.
 pub trait Grant: Clone + Send + Sync + 'static {
@@ -84,7 +82,7 @@ pub trait Driver: Send + Sync + 'static {
 
 /// A coordinator that is a [`Cohort`] under a name of its own; it gets
 /// [`ErasureCoordinator`](crate::ErasureCoordinator) by this.
-pub trait CohortBacked: Send + Sync + fmt::Debug {
+pub trait CohortBacked: Send + Sync + std::fmt::Debug {
     /// The driver under the cohort.
     type Driver: Driver;
 

@@ -1,4 +1,4 @@
-use std::{error, fmt, sync::Arc};
+use std::{error, sync::Arc};
 
 /// What a caller does about an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,10 +19,12 @@ pub enum ErrorKind {
 /// A failure: what was tried, what a caller can do about it, and the driver's own error as source.
 ///
 /// Cheap to clone: one failure of a backend answers every waiter of a scope.
-#[derive(Clone)]
+#[derive(Clone, Debug, thiserror::Error)]
+#[error(transparent)]
 pub struct Error(Arc<Inner>);
 
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{operation}: {message}")]
 struct Inner {
     kind: ErrorKind,
     operation: &'static str,
@@ -69,24 +71,6 @@ impl Error {
     /// Whether a lease was lost.
     pub fn is_lost(&self) -> bool {
         matches!(self.kind(), ErrorKind::Lost(_))
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.0.operation, self.0.message)
-    }
-}
-
-impl fmt::Debug for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Error {:?}", self.0)
-    }
-}
-
-impl error::Error for Error {
-    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
-        self.0.source.as_deref().map(|source| source as _)
     }
 }
 

@@ -54,16 +54,12 @@ impl FencingGate {
     #[must_use = "an effect whose token is not admitted must not happen"]
     pub fn admit(&mut self, mode: Mode, token: FencingToken) -> bool {
         let again = token == self.last_any && token == self.last_exclusive && token != FencingToken(0);
-        let admitted = match mode {
-            Mode::Shared => token > self.last_exclusive,
-            Mode::Exclusive => token > self.last_any || again,
-        };
-        if admitted {
-            self.last_any = self.last_any.max(token);
+        match mode {
+            Mode::Shared if token > self.last_exclusive => {}
+            Mode::Exclusive if token > self.last_any || again => self.last_exclusive = token,
+            _ => return false,
         }
-        if admitted && mode == Mode::Exclusive {
-            self.last_exclusive = token;
-        }
-        admitted
+        self.last_any = self.last_any.max(token);
+        true
     }
 }

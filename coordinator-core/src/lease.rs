@@ -1,7 +1,10 @@
-use crate::{Error, FencingToken, Hold, LossReason, Mode, Scope, step};
+use crate::{Error, ErrorKind, FencingToken, LossReason, Mode, Scope, Session, under_lock, upkeep};
+use async_trait::async_trait;
 use std::sync::{Arc, OnceLock};
-use std::{fmt, future::Future, time::Duration};
+use std::{fmt, panic, slice, time::Duration};
+use tokio::sync::oneshot::Receiver;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument;
 
 /// A held scope; dropping it frees the scope promptly, without blocking.
 ///
@@ -34,7 +37,7 @@ impl Lease {
     /// `Ok` while the lease excludes others, judged now; free of I/O, and right also after the process was frozen.
     ///
     /// # Errors
-    /// [`Lost`](crate::ErrorKind::Lost), for good.
+    /// [`Lost`](ErrorKind::Lost), for good.
     pub fn ensure_live(&self) -> Result<(), Error> {
         self.hold.session().ensure_live("ensure_live")
     }
@@ -49,15 +52,13 @@ impl Lease {
     /// Asks the backend on the holding session; afterwards at least `min_remaining` is guaranteed.
     ///
     /// # Errors
-    /// [`Lost`](crate::ErrorKind::Lost) when the scope is not held; [`Unavailable`](crate::ErrorKind::Unavailable) when the answer
+    /// [`Lost`](ErrorKind::Lost) when the scope is not held; [`Unavailable`](ErrorKind::Unavailable) when the answer
     /// left less than `min_remaining` (retry, or ask for less than the coordinator's time of silence).
     ///
     /// # Cancel safety
     /// May be dropped at any time.
     pub async fn verify(&self, min_remaining: Duration) -> Result<(), Error> {
-        self.hold.session().ensure_live("verify")?;
-        self.hold.verify().await?;
-        step::ensure_remaining("verify", self.hold.session(), min_remaining)
+        verify(slice::from_ref(self), min_remaining).await
     }
 
     /// A new fencing token, greater than every token that earlier holders of the scope got.
@@ -65,7 +66,7 @@ impl Lease {
     /// It protects only where the sink checks it: see [`FencingGate`](crate::FencingGate).
     ///
     /// # Errors
-    /// [`Lost`](crate::ErrorKind::Lost) when the scope is not held; [`Unavailable`](crate::ErrorKind::Unavailable) when the backend
+    /// [`Lost`](ErrorKind::Lost) when the scope is not held; [`Unavailable`](ErrorKind::Unavailable) when the backend
     /// can't be asked or its numbers don't fit a token any more.
     ///
     /// # Cancel safety
@@ -102,7 +103,7 @@ impl Lease {
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        step::run(&[self], min_remaining, step).await
+        irreversible(slice::from_ref(self), min_remaining, step).await
     }
 
     /// Frees the scope and confirms that it had been held to the end.
@@ -111,8 +112,8 @@ impl Lease {
     /// session, asked after this call.
     ///
     /// # Errors
-    /// [`Lost`](crate::ErrorKind::Lost) when the lease had not been held to the end: what was done under it may have met
-    /// another holder. [`Unavailable`](crate::ErrorKind::Unavailable) when the backend did not answer.
+    /// [`Lost`](ErrorKind::Lost) when the lease had not been held to the end: what was done under it may have met
+    /// another holder. [`Unavailable`](ErrorKind::Unavailable) when the backend did not answer.
     ///
     /// # Cancel safety
     /// May be dropped at any time: the scope is freed all the same, unconfirmed.
@@ -121,21 +122,78 @@ impl Lease {
             steps.close();
             steps.wait().await;
         }
-        self.hold.release().outcome().await
-    }
-
-    /// What a task owns that must keep the scope held: the scope is free when all of it is dropped.
-    pub(crate) fn own(&self) -> (Arc<dyn Hold>, tokio_util::task::task_tracker::TaskTrackerToken) {
-        (Arc::clone(&self.hold), self.steps.get_or_init(TaskTracker::new).token())
+        let Some(told) = self.hold.release()? else { return Ok(()) };
+        let untold = || Error::new(ErrorKind::Unavailable, "release", "the backend did not confirm the release");
+        told.await.unwrap_or_else(|_| Err(untold()))
     }
 }
 
 impl fmt::Debug for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lease")
-            .field("scope", &self.scope)
-            .field("mode", &self.mode)
-            .field("session", self.hold.session())
-            .finish_non_exhaustive()
+        f.debug_tuple("Lease").field(&self.scope).field(&self.mode).field(self.hold.session()).finish()
     }
+}
+
+/// Runs `step` on a task that owns `leases`, all of them verified before it begins.
+pub(crate) async fn irreversible<F>(leases: &[Lease], min_remaining: Duration, step: F) -> Result<F::Output, Error>
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    verify(leases, min_remaining).await?;
+    // Each hold before its token: who waits for the tokens finds the scope its own to free.
+    let own = |lease: &Lease| (Arc::clone(&lease.hold), lease.steps.get_or_init(TaskTracker::new).token());
+    let owned: Vec<_> = leases.iter().map(own).collect();
+    let task = async move {
+        // The other answers took time, the task may be scheduled late, the process be frozen before: look here.
+        for (hold, _) in &owned {
+            ensure_remaining("irreversible", hold.session(), min_remaining)?;
+        }
+        let output = step.await;
+        drop(owned);
+        Ok(output)
+    };
+    let ended = upkeep::steps().spawn(under_lock::inherit(task).in_current_span()).await;
+    // Nobody aborts it, and its runtime is never shut down: it can only have panicked.
+    ended.unwrap_or_else(|failed| panic::resume_unwind(failed.into_panic()))
+}
+
+pub(crate) async fn verify(leases: &[Lease], min_remaining: Duration) -> Result<(), Error> {
+    for lease in leases {
+        lease.hold.session().ensure_live("verify")?;
+        lease.hold.verify().await?;
+    }
+    leases.iter().try_for_each(|lease| ensure_remaining("verify", lease.hold.session(), min_remaining))
+}
+
+/// # Errors
+/// `Lost`, or `Unavailable` when less is guaranteed from now.
+fn ensure_remaining(what: &'static str, session: &Session, min_remaining: Duration) -> Result<(), Error> {
+    session.ensure_live(what)?;
+    let remaining = session.remaining();
+    if remaining >= min_remaining {
+        return Ok(());
+    }
+    let message = format!(
+        "{min_remaining:?} were asked for and only {remaining:?} are guaranteed: ask for less, or configure a longer \
+         time of silence"
+    );
+    Err(Error::new(ErrorKind::Unavailable, what, message))
+}
+
+/// The backend's half of a [`Lease`]; dropping it frees the scope, without blocking.
+#[async_trait]
+pub trait Hold: Send + Sync + 'static {
+    /// What the lease lives on.
+    fn session(&self) -> &Session;
+
+    /// Asks the backend, on the holding session, whether the scope is held.
+    async fn verify(&self) -> Result<(), Error>;
+
+    /// A new token, in one step of the backend that fails with `Lost` if the scope is not held.
+    async fn fence(&self) -> Result<FencingToken, Error>;
+
+    /// Starts the release at once; what is returned only confirms. A later call, and the drop, do nothing.
+    ///
+    /// `Ok(None)`: it is confirmed already; else the outcome will be told.
+    fn release(&self) -> Result<Option<Receiver<Result<(), Error>>>, Error>;
 }

@@ -1,4 +1,4 @@
-use crate::{Error, Lease, LossReason, Scope, step};
+use crate::{Error, Lease, LossReason, Scope, lease};
 use std::{future::poll_fn, ops::Deref, task::Poll, time::Duration};
 
 /// Several scopes held together, from [`acquire_all`](crate::ErasureCoordinatorExt::acquire_all).
@@ -30,7 +30,7 @@ impl Leases {
     /// # Cancel safety
     /// May be dropped at any time.
     pub async fn verify(&self, min_remaining: Duration) -> Result<(), Error> {
-        step::verify(&self.0.iter().collect::<Vec<_>>(), min_remaining).await
+        lease::verify(&self.0, min_remaining).await
     }
 
     /// Resolves when the first of them is lost.
@@ -59,7 +59,7 @@ impl Leases {
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        step::run(&self.0.iter().collect::<Vec<_>>(), min_remaining, step).await
+        lease::irreversible(&self.0, min_remaining, step).await
     }
 
     /// As [`Lease::release`], last taken first; all are freed, also when one fails.

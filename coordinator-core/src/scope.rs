@@ -17,9 +17,7 @@ use std::fmt;
 /// # Ok::<_, coordinator_core::Error>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Scope {
-    digest: [u8; 32],
-}
+pub struct Scope([u8; 32]);
 
 impl Scope {
     /// The longest name, in bytes.
@@ -32,31 +30,28 @@ impl Scope {
     pub fn new(name: impl AsRef<str>) -> Result<Self, Error> {
         let name = name.as_ref();
         let invalid = |why: String| Err(Error::new(ErrorKind::Invalid, "scope", why));
-        if name.is_empty() {
-            return invalid("a scope's name has at least one byte".into());
+        if !(1..=Self::LONGEST).contains(&name.len()) {
+            return invalid(format!("a scope's name has 1 to {} bytes, this one has {}", Self::LONGEST, name.len()));
         }
-        if name.len() > Self::LONGEST {
-            return invalid(format!("a scope's name has at most {} bytes, this one has {}", Self::LONGEST, name.len()));
-        }
-        if let Some(at) = name.char_indices().find(|(_, c)| c.is_control()).map(|(at, _)| at) {
+        if let Some(at) = name.find(char::is_control) {
             return invalid(format!("a scope's name has no control characters, this one has one at byte {at}"));
         }
-        Ok(Self { digest: Sha256::digest(name.as_bytes()).into() })
+        Ok(Self(Sha256::digest(name.as_bytes()).into()))
     }
 
     /// The SHA-256 digest of the name (or, after [`Scope::keyed`], its HMAC).
     pub fn digest(&self) -> &[u8; 32] {
-        &self.digest
+        &self.0
     }
 
     /// The first eight bytes of the digest, big-endian.
     pub fn key(&self) -> u64 {
-        self.digest.first_chunk().map_or(0, |first| u64::from_be_bytes(*first))
+        self.0.first_chunk().map_or(0, |first| u64::from_be_bytes(*first))
     }
 
     /// The same scope under a secret: HMAC-SHA-256 of the digest.
     pub fn keyed(&self, key: &DigestKey) -> Self {
-        Self { digest: key.mac(&self.digest) }
+        Self(key.mac(&self.0))
     }
 }
 
@@ -90,11 +85,10 @@ impl DigestKey {
     /// # Errors
     /// [`ErrorKind::Invalid`] for fewer than 16 bytes.
     pub fn new(secret: &[u8]) -> Result<Self, Error> {
-        let invalid = || Error::new(ErrorKind::Invalid, "digest key", "a digest key has at least 16 bytes");
-        if secret.len() < 16 {
-            return Err(invalid());
+        match Hmac::new_from_slice(secret) {
+            Ok(hmac) if secret.len() >= 16 => Ok(Self(hmac)),
+            _ => Err(Error::new(ErrorKind::Invalid, "digest key", "a digest key has at least 16 bytes")),
         }
-        Hmac::new_from_slice(secret).map(Self).map_err(|_| invalid())
     }
 
     /// HMAC-SHA-256 of `data` under this key.

@@ -1,14 +1,7 @@
-use crate::{Error, LossReason, Moment, Upkeep};
-use std::{
-    fmt,
-    future::Future,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
-    time::Duration,
-};
-use tokio::sync::watch;
+use crate::{CancellationToken, Error, LossReason, Moment, Upkeep};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::{fmt, time::Duration};
 
 /// Timers stand still while the machine is suspended; a wait for a deadline is cut into pieces of this length.
 const LONGEST_NAP: Duration = Duration::from_millis(500);
@@ -24,7 +17,7 @@ struct State {
     lost: OnceLock<LossReason>,
     /// A [`Moment`]; moved forward by each answered heartbeat.
     deadline: AtomicU64,
-    told: watch::Sender<bool>,
+    told: CancellationToken,
     attended: AtomicBool,
 }
 
@@ -39,7 +32,7 @@ impl Session {
         Self(Arc::new(State {
             lost: OnceLock::new(),
             deadline: AtomicU64::new(deadline.0),
-            told: watch::Sender::new(false),
+            told: CancellationToken::new(),
             attended: AtomicBool::new(false),
         }))
     }
@@ -54,19 +47,19 @@ impl Session {
     /// Tells every lease of this session that it is lost; the first reason stays.
     pub fn lose(&self, reason: LossReason) {
         let _ = self.0.lost.set(reason); // the first one stays
-        self.tell();
+        self.0.told.cancel();
     }
 
     /// Why the session is lost, judged by the clock now, also on a thread that was frozen past the deadline.
     pub fn loss(&self) -> Option<LossReason> {
         let loss = self.judge();
         if loss.is_some() {
-            self.tell();
+            self.0.told.cancel();
         }
         loss
     }
 
-    /// As [`Session::loss`], but wakes nobody: for who holds a lock, and calls [`Session::tell`] after it.
+    /// As [`Session::loss`], but wakes nobody: for who holds a lock, and calls that after it.
     pub(crate) fn judge(&self) -> Option<LossReason> {
         if self.0.lost.get().is_none() && self.remaining().is_zero() {
             let _ = self.0.lost.set(LossReason::DeadlinePassed);
@@ -74,20 +67,12 @@ impl Session {
         self.0.lost.get().copied()
     }
 
-    /// Wakes who waits for the loss, once.
-    pub(crate) fn tell(&self) {
-        self.0.told.send_if_modified(|told| !std::mem::replace(told, true));
-    }
-
     /// `Ok` while the session is live.
     ///
     /// # Errors
     /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) with the reason.
     pub fn ensure_live(&self, operation: &'static str) -> Result<(), Error> {
-        match self.loss() {
-            None => Ok(()),
-            Some(reason) => Err(Error::lost(operation, reason)),
-        }
+        self.loss().map_or(Ok(()), |reason| Err(Error::lost(operation, reason)))
     }
 
     /// How long it is until the deadline; [`Duration::MAX`] without one, zero when lost.
@@ -105,14 +90,11 @@ impl Session {
     pub fn lost(&self) -> impl Future<Output = LossReason> + Send + 'static + use<> {
         let session = self.clone();
         async move {
-            let mut told = session.0.told.subscribe();
             loop {
                 if let Some(reason) = session.loss() {
                     return reason;
                 }
-                if told.changed().await.is_err() {
-                    return LossReason::Disconnected; // can't be: the sender lives in `session`
-                }
+                session.0.told.cancelled().await;
             }
         }
     }
@@ -125,9 +107,6 @@ impl Session {
         let (session, upkeep) = (self.clone(), upkeep.clone());
         async move {
             loop {
-                if let Some(reason) = session.loss() {
-                    return reason;
-                }
                 tokio::select! {
                     biased;
                     reason = session.lost() => return reason,

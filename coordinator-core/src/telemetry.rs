@@ -31,8 +31,10 @@ pub(crate) fn freed(scope: Scope, outcome: &Result<(), Error>) {
 }
 
 pub(crate) fn lost(scope: Scope, leases: usize, reason: LossReason) {
-    metrics::counter!("coordinator_losses_total").increment(leases as u64);
-    tracing::warn!(%scope, leases, %reason, "lost");
+    if leases > 0 {
+        metrics::counter!("coordinator_losses_total").increment(leases as u64);
+        tracing::warn!(%scope, leases, %reason, "lost");
+    }
 }
 
 pub(crate) fn waiters(more: f64) {

@@ -1,4 +1,4 @@
-use crate::{ErasureCoordinator, Error, ErrorKind, Lease, Mode, Scope, reentry};
+use crate::{ErasureCoordinator, Error, ErrorKind, Lease, Mode, Scope};
 
 /// Acquires the scope, runs `work`, and releases on every path: the one way that most code needs.
 ///
@@ -29,42 +29,55 @@ use crate::{ErasureCoordinator, Error, ErrorKind, Lease, Mode, Scope, reentry};
 ///
 /// # Cancel safety
 /// May be dropped at any time: the work is dropped, then the scope is freed (after irreversible steps that run).
-pub async fn under_lock<C, T, E>(
+pub async fn under_lock<C: ErasureCoordinator + ?Sized, T, E: From<Error>>(
     coordinator: &C,
     scope: &Scope,
     mode: Mode,
     work: impl AsyncFnOnce(&Lease) -> Result<T, E>,
-) -> Result<T, E>
-where
-    C: ErasureCoordinator + ?Sized,
-    E: From<Error>,
-{
+) -> Result<T, E> {
     let identity = coordinator.identity();
-    if reentry::holds(identity, scope) {
+    if holds(identity, *scope) {
         let message = "this task holds the scope already and would wait for itself: pass the lease on instead";
         return Err(Error::new(ErrorKind::Reentrant, "under_lock", message).into());
     }
     let lease = coordinator.acquire(scope, mode).await?;
     let outcome = {
         let lost = lease.lost();
-        let work = reentry::holding(identity, *scope, work(&lease));
+        let work = holding(identity, *scope, work(&lease));
         tokio::select! {
             biased;
-            reason = lost => Err(reason),
-            outcome = work => Ok(outcome),
+            // The lease is dropped: nothing to confirm, and an answer from a dead session would delay the news.
+            reason = lost => return Err(Error::lost("under_lock", reason).into()),
+            outcome = work => outcome,
         }
     };
-    match outcome {
-        Ok(outcome) => {
-            let released = lease.release().await;
-            let value = outcome?;
-            released?;
-            Ok(value)
-        }
-        // Nothing to confirm, and an answer from a dead session would delay the news.
-        Err(reason) => {
-            drop(lease);
-            Err(Error::lost("under_lock", reason).into())
-        }
-    }
+    let released = lease.release().await;
+    let value = outcome?;
+    released?;
+    Ok(value)
+}
+
+tokio::task_local! {
+    /// What the current task holds through `under_lock`: the coordinator's identity and the scope.
+    static HELD: Vec<(usize, Scope)>;
+}
+
+fn held() -> Vec<(usize, Scope)> {
+    HELD.try_with(Clone::clone).unwrap_or_default()
+}
+
+fn holds(coordinator: usize, scope: Scope) -> bool {
+    HELD.try_with(|held| held.contains(&(coordinator, scope))).unwrap_or(false)
+}
+
+/// `work`, knowing that its task holds `scope`.
+fn holding<F: Future>(coordinator: usize, scope: Scope, work: F) -> impl Future<Output = F::Output> {
+    let mut held = held();
+    held.push((coordinator, scope));
+    HELD.scope(held, work)
+}
+
+/// `step`, knowing on another task what the current one holds.
+pub(crate) fn inherit<F: Future>(step: F) -> impl Future<Output = F::Output> {
+    HELD.scope(held(), step)
 }

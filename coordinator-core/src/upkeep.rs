@@ -1,8 +1,6 @@
-use std::{future::Future, sync::OnceLock, time::Duration};
-use tokio::{
-    runtime::{Builder, Handle, Runtime},
-    task::JoinHandle,
-};
+use std::{sync::OnceLock, time::Duration};
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::task::JoinHandle;
 use tokio_util::task::AbortOnDropHandle;
 
 /// Where a coordinator's own tasks run: sessions, heartbeats, renewals.
@@ -25,11 +23,12 @@ impl Upkeep {
     ///
     /// # Panics
     /// If the operating system refuses a thread for [`Upkeep::Process`].
-    pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
-    where
-        F: Future<Output: Send> + Send + 'static,
-    {
-        self.handle().spawn(future)
+    pub fn spawn<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+        let handle = match self {
+            Self::On(handle) => handle,
+            Self::Process => UPKEEP.get_or_init(|| start("coordinator-upkeep", 1)).handle(),
+        };
+        handle.spawn(future)
     }
 
     /// A timer that needs no runtime of the caller's; over at once when the upkeep's own is shut down.
@@ -42,13 +41,6 @@ impl Upkeep {
             // A task of its own: a timer that is polled elsewhere panics once its runtime is shut down.
             let timer = upkeep.spawn(async move { tokio::time::sleep(duration).await });
             let _ = AbortOnDropHandle::new(timer).await;
-        }
-    }
-
-    fn handle(&self) -> &Handle {
-        match self {
-            Self::On(handle) => handle,
-            Self::Process => UPKEEP.get_or_init(|| start("coordinator-upkeep", 1)).handle(),
         }
     }
 }

@@ -1,12 +1,41 @@
-use super::effects::Granted;
-use super::inner::Inner;
-use super::requests::Told;
-use crate::{Driver, Error, ErrorKind, FencingToken, Grant, Hold, Mode, Release, Scope, Session, telemetry};
+//! A caller while it waits, and while it holds.
+
+use super::{Answer, Granted, Inner, Told, unanswered};
+use crate::{Driver, Error, FencingToken, Grant, Hold, Mode, Scope, Session, telemetry};
 use async_trait::async_trait;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::{future::Future, sync::Arc, time::Instant};
+use std::{sync::Arc, time::Instant};
 use tokio::sync::oneshot;
-use tracing::Instrument;
+
+/// A caller's place in the queue; dropping it gives the place, or the grant not yet received, back.
+pub(super) struct Place<D: Driver> {
+    pub(super) inner: Arc<Inner<D>>,
+    pub(super) scope: Scope,
+    pub(super) ticket: u64,
+    pub(super) told: oneshot::Receiver<Answer<D::Grant>>,
+}
+
+impl<D: Driver> Place<D> {
+    pub(super) async fn answer(mut self) -> Answer<D::Grant> {
+        telemetry::waiters(1.0);
+        (&mut self.told).await.unwrap_or_else(|_| Err(unanswered()))
+    }
+}
+
+impl<D: Driver> Drop for Place<D> {
+    fn drop(&mut self) {
+        telemetry::waiters(-1.0);
+        if self.told.is_terminated() {
+            return;
+        }
+        self.told.close(); // from here on an answer goes back to who sends it, who gives it back
+        match self.told.try_recv() {
+            Ok(Ok(Some(granted))) => drop(self.inner.leave(self.scope, granted.tenure)),
+            Ok(_) => {}
+            Err(_) => drop(self.inner.event(self.scope, |queue, turn| queue.cancel(self.ticket, turn))),
+        }
+    }
+}
 
 /// A lease's half of the cohort.
 pub(super) struct Holding<D: Driver> {
@@ -29,23 +58,6 @@ impl<D: Driver> Holding<D> {
     }
 }
 
-impl<D: Driver> Inner<D> {
-    /// Runs a request of the driver to its end, inline where there is no backend.
-    pub(super) async fn ask<T: Send + 'static>(
-        &self,
-        operation: &'static str,
-        request: impl Future<Output = Result<T, Error>> + Send + 'static,
-    ) -> Result<T, Error> {
-        if self.driver.without_backend().is_some() {
-            return request.await;
-        }
-        self.options.upkeep.spawn(request.in_current_span()).await.unwrap_or_else(|failed| {
-            let message = "the driver panicked, or its runtime was shut down";
-            Err(Error::with_source(ErrorKind::Unavailable, operation, message, failed))
-        })
-    }
-}
-
 #[async_trait]
 impl<D: Driver> Hold for Holding<D> {
     fn session(&self) -> &Session {
@@ -62,20 +74,19 @@ impl<D: Driver> Hold for Holding<D> {
         self.inner.ask("fence", async move { inner.driver.fence(scope, grant).await }).await
     }
 
-    fn release(&self) -> Release {
+    fn release(&self) -> Result<Option<Told>, Error> {
         let known = self.session().ensure_live("release");
-        match (self.leave(), known) {
-            (Some(told), Ok(())) => Release::told(told),
-            // Handed on inside the instance: an answer of the session tells whether it was held until now.
-            (None, Ok(())) if self.inner.driver.without_backend().is_none() => {
-                let (tell, told) = oneshot::channel();
-                let (inner, grant) = (Arc::clone(&self.inner), self.granted.grant.clone());
-                let request = async move { inner.driver.confirm(grant).await };
-                self.inner.run(request, |outcome| drop(tell.send(outcome))); // the caller may have gone
-                Release::told(told)
-            }
-            (_, known) => Release::known(known),
+        let told = self.leave();
+        known?;
+        if told.is_some() || self.inner.driver.without_backend().is_some() {
+            return Ok(told);
         }
+        // Handed on inside the instance: an answer of the session tells whether it was held until now.
+        let (tell, told) = oneshot::channel();
+        let (inner, grant) = (Arc::clone(&self.inner), self.granted.grant.clone());
+        let request = async move { inner.driver.confirm(grant).await };
+        self.inner.run(request, |outcome| drop(tell.send(outcome))); // the caller may have gone
+        Ok(Some(told))
     }
 }
 

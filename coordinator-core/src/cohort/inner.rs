@@ -1,14 +1,10 @@
 //! Shards of queues, and what their transitions ask for.
 
-use super::CohortOptions;
-use super::effects::{Effects, Granted};
-use super::queue::{Arrival, ScopeQueue};
-use super::requests::Told;
-use super::waiters::Patience;
-use crate::{Driver, Error, ErrorKind, Grant, Inspection, Left, Mode, Scope, Session, telemetry};
+use super::{Arrival, CohortOptions, Granted, Room, ScopeQueue, Told, Turn, Wish};
+use crate::{Driver, Error, ErrorKind, Grant, Inspection, Scope, telemetry};
 use std::collections::{HashMap, hash_map::Entry};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use tokio::sync::{Notify, Semaphore};
 
 const SHARDS: usize = 16;
 
@@ -24,7 +20,7 @@ pub(super) struct Inner<D: Driver> {
 struct Shard<G> {
     queues: HashMap<Scope, ScopeQueue<G>>,
     /// Tickets and tenures: never the same number twice, also after a scope's queue was over.
-    next: u64,
+    last: u64,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -34,7 +30,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl<D: Driver> Inner<D> {
     pub(super) fn new(driver: D, options: CohortOptions) -> Self {
         let room = options.most_scopes.map(|most| Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))));
-        let shards = std::array::from_fn(|_| Mutex::new(Shard { queues: HashMap::new(), next: 0 }));
+        let shards = std::array::from_fn(|_| Mutex::new(Shard { queues: HashMap::new(), last: 0 }));
         Self { driver, options, room, shards, closed: OnceLock::new(), emptied: Notify::new() }
     }
 
@@ -42,113 +38,93 @@ impl<D: Driver> Inner<D> {
         lock(&self.shards[usize::from(scope.digest()[8]) % SHARDS])
     }
 
-    pub(super) fn enter(
-        self: &Arc<Self>,
-        scope: Scope,
-        mode: Mode,
-        patience: Patience,
-        mut room: Option<OwnedSemaphorePermit>,
-    ) -> Arrival<D::Grant> {
-        let mut effects = Effects::new();
-        let mut guard = self.shard(&scope);
+    /// A caller comes, with room for a scope if it had to wait for that.
+    pub(super) fn enter(self: &Arc<Self>, scope: Scope, wish: Wish, mut room: Room) -> Arrival<D::Grant> {
+        let mut shard = self.shard(&scope);
         if self.closed.get().is_some() {
-            return Arrival::Closed;
+            return Arrival::Answered(Err(closed()));
         }
-        let shard = &mut *guard;
-        let ticket = shard.next;
-        shard.next += 1;
-        let queue = match shard.queues.entry(scope) {
-            Entry::Occupied(occupied) => occupied.into_mut(),
+        let mut turn = Turn::new(&self.options, &mut shard.last);
+        let mut queue = match shard.queues.entry(scope) {
+            Entry::Occupied(queue) => queue,
             Entry::Vacant(vacant) => {
                 if let (Some(all), None) = (&self.room, &room) {
                     let Ok(permit) = Arc::clone(all).try_acquire_owned() else { return Arrival::Full };
                     room = Some(permit);
                 }
-                vacant.insert(match self.driver.without_backend() {
-                    Some(grant) => ScopeQueue::without_backend(Granted { grant, tenure: ticket }, room.take()),
-                    None => ScopeQueue::new(room.take()),
-                })
+                let granted = self.driver.without_backend().map(|grant| Granted { grant, tenure: turn.number });
+                vacant.insert_entry(ScopeQueue::new(granted, room.take()))
             }
         };
-        let arrival = queue.arrive(ticket, mode, patience, &mut effects);
-        if queue.is_over() {
-            effects.over = shard.queues.remove(&scope); // without a backend, on a session that is lost
+        let arrival = queue.get_mut().arrive(wish, &mut turn);
+        if queue.get().is_over() {
+            turn.over = Some(queue.remove()); // without a backend, on a session that is lost
         }
-        drop(guard);
+        drop(shard);
         drop(room);
-        self.perform(scope, effects);
+        self.perform(scope, turn);
         arrival
     }
 
-    /// One event of a scope's queue, if there is one, and then what it asks for.
-    ///
-    /// `event` also gets a number that was never used; the outcome of an unlock that it started is told.
+    /// One event of a scope's queue, if there is one; the outcome of an unlock that it started is told.
     pub(super) fn event(
         self: &Arc<Self>,
         scope: Scope,
-        event: impl FnOnce(&mut ScopeQueue<D::Grant>, u64, &mut Effects<D::Grant>),
+        event: impl FnOnce(&mut ScopeQueue<D::Grant>, &mut Turn<'_, D::Grant>),
     ) -> Option<Told> {
-        let mut effects = Effects::new();
-        let mut guard = self.shard(&scope);
-        let shard = &mut *guard;
-        let next = shard.next;
-        shard.next += 1;
-        if let Entry::Occupied(mut occupied) = shard.queues.entry(scope) {
-            event(occupied.get_mut(), next, &mut effects);
-            if occupied.get().is_over() {
-                effects.over = Some(occupied.remove());
+        let mut shard = self.shard(&scope);
+        let mut turn = Turn::new(&self.options, &mut shard.last);
+        if let Entry::Occupied(mut queue) = shard.queues.entry(scope) {
+            event(queue.get_mut(), &mut turn);
+            if queue.get().is_over() {
+                turn.over = Some(queue.remove());
             }
         }
-        drop(guard);
-        self.perform(scope, effects)
+        drop(shard);
+        self.perform(scope, turn)
     }
 
     /// Gives a granted lock back; the outcome is told if that frees it at the backend.
     pub(super) fn leave(self: &Arc<Self>, scope: Scope, tenure: u64) -> Option<Told> {
-        self.event(scope, |queue, _, effects| queue.leave(tenure, effects))
+        self.event(scope, |queue, turn| queue.leave(tenure, turn))
     }
 
-    fn perform(self: &Arc<Self>, scope: Scope, effects: Effects<D::Grant>) -> Option<Told> {
-        for (tell, answer) in effects.answers {
+    fn perform(self: &Arc<Self>, scope: Scope, turn: Turn<'_, D::Grant>) -> Option<Told> {
+        for (tell, answer) in turn.answers {
             if let Err(Ok(Some(unreceived))) = tell.send(answer) {
                 self.leave(scope, unreceived.tenure);
             }
         }
-        if let Some(unwanted) = effects.unwanted {
+        if let Some(unwanted) = turn.unwanted {
             unwanted.cancel();
         }
-        if let Some(lost) = effects.lost {
-            lost.granted.grant.session().tell();
-            if lost.leases > 0 {
-                telemetry::lost(scope, lost.leases, lost.reason);
-            }
+        if let Some((grant, leases)) = turn.lost
+            && let Some(reason) = grant.session().loss()
+        {
+            telemetry::lost(scope, leases, reason);
         }
-        if effects.over.is_some() && self.closed.get().is_some() {
+        if turn.over.is_some() && self.closed.get().is_some() {
             self.emptied.notify_waiters();
         }
-        effects.request.and_then(|request| request.make(self, scope))
+        turn.request.and_then(|request| self.request(scope, request))
     }
 
-    /// Who queues behind leases of a lost session asks anew at once.
-    pub(super) fn hand_losses_on(self: &Arc<Self>, session: Session) {
-        let inner = Arc::downgrade(self);
-        drop(self.options.upkeep.spawn(async move {
-            session.lost().await;
-            if let Some(inner) = Weak::upgrade(&inner) {
-                inner.look_for_losses();
-            }
-        }));
-    }
-
-    pub(super) fn look_for_losses(self: &Arc<Self>) {
+    /// One event of all queues.
+    pub(super) fn everywhere(self: &Arc<Self>, event: impl Fn(&mut ScopeQueue<D::Grant>, &mut Turn<'_, D::Grant>)) {
         for scope in self.scopes() {
-            self.event(scope, |queue, _, effects| queue.look_for_loss(effects));
+            self.event(scope, &event);
         }
     }
 
     /// All scopes that somebody holds or waits for.
     pub(super) fn scopes(&self) -> Vec<Scope> {
-        self.shards.iter().flat_map(|shard| lock(shard).queues.keys().copied().collect::<Vec<_>>()).collect()
+        self.each(|scope, _| Some(scope))
+    }
+
+    /// What `look` finds in the queues.
+    pub(super) fn each<T>(&self, look: impl Fn(Scope, &ScopeQueue<D::Grant>) -> Option<T>) -> Vec<T> {
+        let found = |(scope, queue): (&Scope, &_)| look(*scope, queue);
+        self.shards.iter().flat_map(|shard| lock(shard).queues.iter().filter_map(found).collect::<Vec<_>>()).collect()
     }
 
     pub(super) fn inspection(&self, scope: Scope) -> Inspection {
@@ -161,25 +137,16 @@ impl<D: Driver> Inner<D> {
         if let Some(room) = &self.room {
             room.close();
         }
-        for scope in self.scopes() {
-            self.event(scope, |queue, _, effects| queue.refuse_waiters(&closed(), effects));
-        }
+        self.everywhere(|queue, turn| queue.refuse_waiters(closed(), turn));
     }
 
     /// Resolves when nothing is held or waited for.
     pub(super) async fn empty(&self) {
-        loop {
-            let emptied = self.emptied.notified();
-            if self.scopes().is_empty() {
-                return;
-            }
+        let mut emptied = self.emptied.notified();
+        while !self.scopes().is_empty() {
             emptied.await;
+            emptied = self.emptied.notified();
         }
-    }
-
-    pub(super) fn left(&self) -> Vec<Left> {
-        let left = |scope: Scope| self.shard(&scope).queues.get(&scope).and_then(|queue| queue.left(scope));
-        self.scopes().into_iter().filter_map(left).collect()
     }
 }
 

@@ -1,29 +1,33 @@
 //! The queue of this process's callers: only the head of a scope's queue talks to the backend.
 
-mod effects;
 mod holding;
 mod inner;
 mod options;
-mod place;
 mod queue;
 mod requests;
+mod turn;
 mod waiters;
 mod window;
 
-use crate::telemetry;
-use crate::{CohortBacked, Driver, ErasureCoordinator, Error, ErrorKind, Inspection, Lease, Mode, Scope, Shutdown};
-use async_trait::async_trait;
-use effects::Answer;
-use holding::Holding;
-use inner::{Inner, closed};
 pub use options::CohortOptions;
-use place::Place;
-use queue::Arrival;
+
+use crate::{CohortBacked, Driver, ErasureCoordinator, Error, ErrorKind, Inspection};
+use crate::{Lease, Left, Mode, Scope, Shutdown, telemetry};
+use async_trait::async_trait;
+use holding::{Holding, Place};
+use inner::{Inner, closed};
+use queue::{Arrival, ScopeQueue};
+use requests::{Told, unanswered};
 use std::sync::{Arc, atomic::AtomicBool};
 use std::time::{Duration, Instant};
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument;
-use waiters::Patience;
+use turn::{Answer, Granted, Request, Turn};
+use waiters::{Patience, Waiters, Wish};
+use window::Window;
+
+/// Room under the instance's cap of scopes, where there is one.
+type Room = Option<OwnedSemaphorePermit>;
 
 /// A coordinator over a [`Driver`]: queues, hand-off, shared counting, cancel and drop, loss.
 ///
@@ -51,20 +55,14 @@ impl<D: Driver> Cohort<D> {
         self.0.options.digest_key.as_ref().map_or(*scope, |key| scope.keyed(key))
     }
 
-    async fn enter(
-        &self,
-        scope: &Scope,
-        mode: Mode,
-        patience: Patience,
-        room: Option<OwnedSemaphorePermit>,
-    ) -> Result<Option<Lease>, Error> {
-        let (named, scope) = (*scope, self.digest(scope));
+    async fn enter(&self, scope: &Scope, wish: Wish, room: Room) -> Result<Option<Lease>, Error> {
+        let (named, scope, mode) = (*scope, self.digest(scope), wish.0);
         let begin = Instant::now();
-        let granted = match self.0.enter(scope, mode, patience, room) {
-            Arrival::Granted(granted) => Ok(Some(granted)),
+        let granted = match self.0.enter(scope, wish, room) {
+            Arrival::Answered(answer) => answer,
             arrival => {
                 let span = tracing::debug_span!("acquire", %scope, %mode);
-                self.wait(arrival, scope, mode, patience).instrument(span).await
+                self.wait(arrival, scope, wish).instrument(span).await
             }
         };
         let since = Instant::now();
@@ -75,50 +73,37 @@ impl<D: Driver> Cohort<D> {
         }))
     }
 
-    async fn wait(
-        &self,
-        mut arrival: Arrival<D::Grant>,
-        scope: Scope,
-        mode: Mode,
-        patience: Patience,
-    ) -> Answer<D::Grant> {
+    async fn wait(&self, mut arrival: Arrival<D::Grant>, scope: Scope, wish: Wish) -> Answer<D::Grant> {
         loop {
             arrival = match arrival {
-                Arrival::Granted(granted) => return Ok(Some(granted)),
-                Arrival::Refused => return Ok(None),
-                Arrival::Closed => return Err(closed()),
+                Arrival::Answered(answer) => return answer,
                 Arrival::Queued(ticket, told) => {
-                    telemetry::waiters(1.0);
-                    return Place { inner: Arc::clone(&self.0), scope, ticket, told }.await;
+                    return Place { inner: Arc::clone(&self.0), scope, ticket, told }.answer().await;
                 }
                 Arrival::Full => {
-                    let limit = if patience == Patience::Try { Duration::ZERO } else { self.0.options.wait_for_room };
+                    let limit = if wish.1 == Patience::Try { Duration::ZERO } else { self.0.options.wait_for_room };
                     let room = self.room(1, limit).await?;
-                    self.0.enter(scope, mode, patience, room)
+                    self.0.enter(scope, wish, room)
                 }
             };
         }
     }
 
     /// Room for that many scopes, taken at once.
-    async fn room(&self, scopes: usize, limit: Duration) -> Result<Option<OwnedSemaphorePermit>, Error> {
-        let (Some(room), most) = (&self.0.room, self.0.options.most_scopes.unwrap_or(usize::MAX)) else {
-            return Ok(None);
-        };
-        let invalid = || {
+    async fn room(&self, scopes: usize, limit: Duration) -> Result<Room, Error> {
+        let (Some(room), Some(most)) = (&self.0.room, self.0.options.most_scopes) else { return Ok(None) };
+        let Some(many) = u32::try_from(scopes).ok().filter(|_| scopes <= most) else {
             let message = format!("{scopes} scopes at once are more than the {most} that this instance may hold");
-            Error::new(ErrorKind::Invalid, "acquire", message)
+            return Err(Error::new(ErrorKind::Invalid, "acquire", message));
         };
-        let many = u32::try_from(scopes).ok().filter(|_| scopes <= most).ok_or_else(invalid)?;
-        let permit = tokio::select! {
+        tokio::select! {
             biased;
-            permit = Arc::clone(room).acquire_many_owned(many) => permit,
+            permit = Arc::clone(room).acquire_many_owned(many) => permit.map(Some).map_err(|_| closed()),
             () = self.0.options.upkeep.sleep(limit) => {
                 let message = format!("the instance holds its {most} scopes, and none was freed in {limit:?}");
-                return Err(Error::new(ErrorKind::Unavailable, "acquire", message));
+                Err(Error::new(ErrorKind::Unavailable, "acquire", message))
             }
-        };
-        permit.map(Some).map_err(|_| closed())
+        }
     }
 }
 
@@ -130,20 +115,16 @@ impl<B: CohortBacked> ErasureCoordinator for B {
 
     async fn acquire(&self, scope: &Scope, mode: Mode) -> Result<Lease, Error> {
         let unwanted = || Error::new(ErrorKind::Unavailable, "acquire", "the driver gave the wait up");
-        self.cohort().enter(scope, mode, Patience::Wait, None).await?.ok_or_else(unwanted)
+        self.cohort().enter(scope, (mode, Patience::Wait), None).await?.ok_or_else(unwanted)
     }
 
     async fn try_acquire(&self, scope: &Scope, mode: Mode) -> Result<Option<Lease>, Error> {
-        self.cohort().enter(scope, mode, Patience::Try, None).await
+        self.cohort().enter(scope, (mode, Patience::Try), None).await
     }
 
     async fn inspect(&self, scope: &Scope) -> Result<Inspection, Error> {
         let (cohort, scope) = (self.cohort(), self.cohort().digest(scope));
-        let own = cohort.0.inspection(scope);
-        if cohort.0.driver.without_backend().is_some() {
-            return Ok(own);
-        }
-        let inner = Arc::clone(&cohort.0);
+        let (inner, own) = (Arc::clone(&cohort.0), cohort.0.inspection(scope));
         cohort.0.ask("inspect", async move { inner.driver.inspect(scope, own).await }).await
     }
 
@@ -153,7 +134,7 @@ impl<B: CohortBacked> ErasureCoordinator for B {
         let mut leases = Vec::with_capacity(wanted.len());
         for (scope, mode) in wanted {
             let one = room.as_mut().and_then(|room| room.split(1));
-            leases.extend(cohort.enter(scope, *mode, Patience::Wait, one).await?);
+            leases.extend(cohort.enter(scope, (*mode, Patience::Wait), one).await?);
         }
         Ok(leases)
     }
@@ -166,16 +147,17 @@ impl<B: CohortBacked> ErasureCoordinator for B {
             () = inner.empty() => {}
             () = inner.options.upkeep.sleep(limit) => {}
         }
-        let left = inner.left();
+        let left = inner.each(|scope, queue| {
+            let (mode, leases) = queue.leases();
+            (leases > 0).then_some(Left { scope, mode, leases })
+        });
         let closing = Arc::clone(&inner);
-        inner
-            .ask("shutdown", async move {
-                closing.driver.close().await;
-                closing.look_for_losses();
-                Ok(())
-            })
-            .await?;
-        Ok(Shutdown { left })
+        let close = async move {
+            closing.driver.close().await;
+            closing.everywhere(ScopeQueue::look_for_loss);
+            Ok(Shutdown { left })
+        };
+        inner.ask("shutdown", close).await
     }
 }
 

@@ -1,57 +1,66 @@
 //! What the driver is asked, and how its answers come back, also when it panics or is never run.
 
-use super::effects::Request;
-use super::inner::Inner;
-use crate::{Driver, Error, ErrorKind, Grant, Scope, telemetry};
-use std::{future::Future, sync::Arc};
+use super::{Granted, Inner, Request, ScopeQueue};
+use crate::{Driver, Error, ErrorKind, Grant, Scope, Session, telemetry};
+use std::sync::Arc;
 use tokio::sync::oneshot;
 use tracing::Instrument;
 
 pub(super) type Told = oneshot::Receiver<Result<(), Error>>;
 
-impl<G: Grant> Request<G> {
-    /// Asks the driver; the outcome of an unlock is told.
-    pub(super) fn make<D: Driver<Grant = G>>(self, inner: &Arc<Inner<D>>, scope: Scope) -> Option<Told> {
-        let (asked, after) = (Arc::clone(inner), Arc::clone(inner));
-        match self {
-            Self::TryLock { mode } => {
-                let request = async move { asked.driver.try_lock(scope, mode).await };
-                inner.run(request, move |answer| after.answered(scope, answer));
-            }
-            Self::Lock { mode, unwanted } => {
-                let request = async move { asked.driver.lock(scope, mode, unwanted).await };
-                inner.run(request, move |answer| after.answered(scope, answer));
-            }
-            Self::Contended { grant, tenure, look } => {
-                let request = async move { asked.driver.contended(scope, grant, look).await };
-                inner.run(request, move |answer| {
-                    let contended = answer.unwrap_or(true);
-                    after.event(scope, |queue, _, effects| queue.probed(tenure, contended, &after.options, effects));
-                });
-            }
-            Self::Unlock { grant } => {
-                let (tell, told) = oneshot::channel();
-                let request = async move { asked.driver.unlock(scope, grant).await };
-                inner.run(request, move |outcome| {
-                    telemetry::freed(scope, &outcome);
-                    after.event(scope, |queue, _, effects| queue.freed(effects));
-                    let _ = tell.send(outcome); // nobody waits after a drop
-                });
-                return Some(told);
-            }
-        }
-        None
-    }
-}
+const UNANSWERED: &str = "the driver panicked, or its runtime was shut down";
 
 impl<D: Driver> Inner<D> {
-    fn answered(self: &Arc<Self>, scope: Scope, answer: Result<Option<D::Grant>, Error>) {
-        if let Ok(Some(grant)) = &answer
-            && grant.session().attend()
-        {
-            self.hand_losses_on(grant.session().clone());
+    /// Asks the driver; the outcome of an unlock is told.
+    pub(super) fn request(self: &Arc<Self>, scope: Scope, request: Request<D::Grant>) -> Option<Told> {
+        let (inner, after) = (Arc::clone(self), Arc::clone(self));
+        match request {
+            Request::Lock(mode, unwanted) => {
+                let request = async move {
+                    match unwanted {
+                        None => inner.driver.try_lock(scope, mode).await,
+                        Some(unwanted) => inner.driver.lock(scope, mode, unwanted).await,
+                    }
+                };
+                self.run(request, move |answer| {
+                    if let Ok(Some(grant)) = &answer {
+                        after.hand_losses_on(grant.session());
+                    }
+                    after.event(scope, |queue, turn| queue.answered(answer, turn));
+                });
+                None
+            }
+            Request::Contended(Granted { grant, tenure }, look) => {
+                let request = async move { inner.driver.contended(scope, grant, look).await };
+                self.run(request, move |answer| {
+                    after.event(scope, |queue, turn| queue.probed(tenure, answer.unwrap_or(true), turn));
+                });
+                None
+            }
+            Request::Unlock(grant) => {
+                let (tell, told) = oneshot::channel();
+                let request = async move { inner.driver.unlock(scope, grant).await };
+                self.run(request, move |outcome| {
+                    telemetry::freed(scope, &outcome);
+                    after.event(scope, ScopeQueue::freed);
+                    let _ = tell.send(outcome); // nobody waits after a drop
+                });
+                Some(told)
+            }
         }
-        self.event(scope, |queue, tenure, effects| queue.answered(answer, tenure, &self.options, effects));
+    }
+
+    /// Who queues behind leases of a lost session asks anew at once.
+    fn hand_losses_on(self: &Arc<Self>, session: &Session) {
+        if session.attend() {
+            let (lost, inner) = (session.lost(), Arc::downgrade(self));
+            drop(self.options.upkeep.spawn(async move {
+                lost.await;
+                if let Some(inner) = inner.upgrade() {
+                    inner.everywhere(ScopeQueue::look_for_loss);
+                }
+            }));
+        }
     }
 
     /// Runs a request of the driver to its end, and `then` with its answer.
@@ -61,24 +70,31 @@ impl<D: Driver> Inner<D> {
         then: impl FnOnce(Result<T, Error>) + Send + 'static,
     ) {
         // Made here, not inside the task: a runtime that is shut down drops the task unpolled.
-        let reply = Reply { answer: None, then: Some(then) };
+        let mut reply = Reply { answer: None, then: Some(then) };
         let task = async move {
-            let answer = request.await;
-            reply.is(answer);
+            reply.answer = Some(request.await);
+            drop(reply);
         };
         drop(self.options.upkeep.spawn(task.in_current_span()));
+    }
+
+    /// Runs a request of the driver to its end, inline where there is no backend.
+    pub(super) async fn ask<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        request: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> Result<T, Error> {
+        if self.driver.without_backend().is_some() {
+            return request.await;
+        }
+        let failed = |failed| Err(Error::with_source(ErrorKind::Unavailable, operation, UNANSWERED, failed));
+        self.options.upkeep.spawn(request.in_current_span()).await.unwrap_or_else(failed)
     }
 }
 
 struct Reply<T, F: FnOnce(Result<T, Error>)> {
     answer: Option<Result<T, Error>>,
     then: Option<F>,
-}
-
-impl<T, F: FnOnce(Result<T, Error>)> Reply<T, F> {
-    fn is(mut self, answer: Result<T, Error>) {
-        self.answer = Some(answer);
-    }
 }
 
 impl<T, F: FnOnce(Result<T, Error>)> Drop for Reply<T, F> {
@@ -90,6 +106,5 @@ impl<T, F: FnOnce(Result<T, Error>)> Drop for Reply<T, F> {
 }
 
 pub(super) fn unanswered() -> Error {
-    let message = "the driver panicked, or its runtime was shut down";
-    Error::new(ErrorKind::Unavailable, "acquire", message)
+    Error::new(ErrorKind::Unavailable, "acquire", UNANSWERED)
 }

@@ -1,4 +1,4 @@
-use super::effects::{Answer, Effects};
+use super::{Answer, Turn};
 use crate::Mode;
 use std::collections::BTreeMap;
 use tokio::sync::oneshot::{Receiver, Sender, channel};
@@ -16,6 +16,9 @@ struct Waiter<G> {
     tell: Sender<Answer<G>>,
 }
 
+/// How a caller wants the scope.
+pub(super) type Wish = (Mode, Patience);
+
 /// A try waits for what ends by itself (another try, a release, a probe), never for a holder or a waiter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Patience {
@@ -28,15 +31,15 @@ impl<G: Clone> Waiters<G> {
         Self { by_ticket: BTreeMap::new(), tries: 0 }
     }
 
-    pub(super) fn head(&self) -> Option<(Mode, Patience)> {
-        self.by_ticket.values().next().map(|waiter| (waiter.mode, waiter.patience))
+    pub(super) fn wishes(&self) -> impl Iterator<Item = Wish> {
+        self.by_ticket.values().map(|waiter| (waiter.mode, waiter.patience))
     }
 
-    pub(super) fn modes(&self) -> impl Iterator<Item = Mode> {
-        self.by_ticket.values().map(|waiter| waiter.mode)
+    pub(super) fn head(&self) -> Option<Wish> {
+        self.wishes().next()
     }
 
-    pub(super) fn push(&mut self, ticket: u64, mode: Mode, patience: Patience) -> Receiver<Answer<G>> {
+    pub(super) fn push(&mut self, ticket: u64, (mode, patience): Wish) -> Receiver<Answer<G>> {
         let (tell, told) = channel();
         self.tries += usize::from(patience == Patience::Try);
         self.by_ticket.insert(ticket, Waiter { mode, patience, tell });
@@ -50,26 +53,26 @@ impl<G: Clone> Waiters<G> {
         }
     }
 
-    pub(super) fn settle_head(&mut self, answer: Answer<G>, effects: &mut Effects<G>) {
+    pub(super) fn settle_head(&mut self, answer: Answer<G>, turn: &mut Turn<'_, G>) {
         if let Some((_, waiter)) = self.by_ticket.pop_first() {
             self.tries -= usize::from(waiter.patience == Patience::Try);
-            effects.answers.push((waiter.tell, answer));
+            turn.answers.push((waiter.tell, answer));
         }
     }
 
-    pub(super) fn settle_tries(&mut self, answer: &Answer<G>, effects: &mut Effects<G>) {
+    pub(super) fn settle_tries(&mut self, answer: &Answer<G>, turn: &mut Turn<'_, G>) {
         if self.tries > 0 {
             let all = std::mem::take(&mut self.by_ticket).into_iter();
             let (tries, waits) = all.partition(|(_, waiter)| waiter.patience == Patience::Try);
             self.by_ticket = tries;
-            self.settle_all(answer, effects);
+            self.settle_all(answer, turn);
             self.by_ticket = waits;
         }
     }
 
-    pub(super) fn settle_all(&mut self, answer: &Answer<G>, effects: &mut Effects<G>) {
+    pub(super) fn settle_all(&mut self, answer: &Answer<G>, turn: &mut Turn<'_, G>) {
         self.tries = 0;
         let all = std::mem::take(&mut self.by_ticket).into_values();
-        effects.answers.extend(all.map(|waiter| (waiter.tell, answer.clone())));
+        turn.answers.extend(all.map(|waiter| (waiter.tell, answer.clone())));
     }
 }
