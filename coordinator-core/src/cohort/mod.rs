@@ -114,8 +114,7 @@ impl<B: CohortBacked> ErasureCoordinator for B {
     }
 
     async fn acquire(&self, scope: &Scope, mode: Mode) -> Result<Lease, Error> {
-        let unwanted = || Error::new(ErrorKind::Unavailable, "acquire", "the driver gave the wait up");
-        self.cohort().enter(scope, (mode, Patience::Wait), None).await?.ok_or_else(unwanted)
+        self.cohort().enter(scope, (mode, Patience::Wait), None).await?.ok_or_else(unanswered)
     }
 
     async fn try_acquire(&self, scope: &Scope, mode: Mode) -> Result<Option<Lease>, Error> {
@@ -134,7 +133,7 @@ impl<B: CohortBacked> ErasureCoordinator for B {
         let mut leases = Vec::with_capacity(wanted.len());
         for (scope, mode) in wanted {
             let one = room.as_mut().and_then(|room| room.split(1));
-            leases.extend(cohort.enter(scope, (*mode, Patience::Wait), one).await?);
+            leases.push(cohort.enter(scope, (*mode, Patience::Wait), one).await?.ok_or_else(unanswered)?);
         }
         Ok(leases)
     }

@@ -8,7 +8,7 @@ use tracing::Instrument;
 
 pub(super) type Told = oneshot::Receiver<Result<(), Error>>;
 
-const UNANSWERED: &str = "the driver panicked, or its runtime was shut down";
+const UNANSWERED: &str = "the driver panicked, gave up, or its runtime was shut down";
 
 impl<D: Driver> Inner<D> {
     /// Asks the driver; the outcome of an unlock is told.
