@@ -1,19 +1,16 @@
 use crate::batch::Op;
 use crate::connect::Connector;
-use crate::fence::fence;
-use crate::holding::Holding;
+use crate::fence::token;
+use crate::grant::Grant;
 use crate::inspection::inspect;
-use crate::keys::{Keys, Keyspace};
+use crate::keys::Keyspace;
 use crate::primary::Primary;
 use crate::settings::Settings;
 use crate::turnstile::Turnstile;
 use crate::waiting::Waiting;
-use coordinator_core::{
-    CancellationToken, Driver, Error, ErrorKind, FencingToken, Inspection, Look, Mode, Scope, Session,
-};
+use coordinator_core::{CancellationToken, Driver, Error, ErrorKind, FencingToken, Inspection, Look, Mode, Scope};
 use std::fmt;
 use std::sync::Arc;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio_postgres::types::Type;
 
 /// The lock on PostgreSQL; reached only through its coordinator.
@@ -25,37 +22,9 @@ pub struct PostgresDriver {
     fence_epoch: u16,
 }
 
-/// A scope's key, held on a session.
-#[derive(Clone)]
-pub struct Grant {
-    holding: Holding,
-    keys: Keys,
-    mode: Mode,
-    /// While a waiting session is the lease's, it serves nobody else.
-    _permit: Option<Arc<OwnedSemaphorePermit>>,
-}
-
-impl Grant {
-    pub(crate) fn new(holding: Holding, keys: Keys, mode: Mode, permit: Option<OwnedSemaphorePermit>) -> Self {
-        Self { holding, keys, mode, _permit: permit.map(Arc::new) }
-    }
-}
-
-impl fmt::Debug for Grant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Grant").field("mode", &self.mode).finish_non_exhaustive()
-    }
-}
-
 impl fmt::Debug for PostgresDriver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PostgresDriver").field("instance", &self.instance).finish_non_exhaustive()
-    }
-}
-
-impl coordinator_core::Grant for Grant {
-    fn session(&self) -> &Session {
-        self.holding.session()
     }
 }
 
@@ -164,7 +133,10 @@ impl Driver for PostgresDriver {
     }
 
     async fn fence(&self, _: Scope, grant: Grant) -> Result<FencingToken, Error> {
-        fence(&grant.holding, grant.keys, grant.mode, self.fence_epoch).await
+        match grant.holding.fence(grant.keys, grant.mode).await? {
+            Some(row) => token(row.get(0), row.get(1), self.fence_epoch),
+            None => Err(grant.holding.not_held("fence")),
+        }
     }
 
     async fn inspect(&self, scope: Scope, own: Inspection) -> Result<Inspection, Error> {

@@ -1,6 +1,4 @@
-use crate::holding::Holding;
-use crate::keys::Keys;
-use coordinator_core::{Error, ErrorKind, FencingToken, Mode};
+use coordinator_core::{Error, ErrorKind, FencingToken};
 
 /// One step of the server, on the session that holds the key, and only if it does.
 ///
@@ -12,14 +10,8 @@ pub(crate) const FENCE: &str = "SELECT pg_current_xact_id()::text, pg_walfile_na
         AND pid = pg_backend_pid() AND (classid::bigint << 32) | objid::bigint = $1
         AND (mode = 'ExclusiveLock') = $2)";
 
-/// A new token for the scope that `holding` holds.
-pub(crate) async fn fence(holding: &Holding, keys: Keys, mode: Mode, epoch: u16) -> Result<FencingToken, Error> {
-    let Some(row) = holding.fence(keys, mode).await? else { return Err(holding.not_held("fence")) };
-    token(row.get(0), row.get(1), epoch)
-}
-
 /// (epoch + timeline) in the upper 16 bits, the transaction id in the lower 48.
-fn token(xid: &str, wal_file: &str, epoch: u16) -> Result<FencingToken, Error> {
+pub(crate) fn token(xid: &str, wal_file: &str, epoch: u16) -> Result<FencingToken, Error> {
     let unfit = |what: String| Error::new(ErrorKind::Unavailable, "fence", what);
     let xid: u64 = xid.parse().map_err(|_| unfit(format!("the server's transaction id {xid} is no number")))?;
     let timeline = wal_file.get(..8).and_then(|digits| u64::from_str_radix(digits, 16).ok());

@@ -10,6 +10,7 @@ mod coordinator;
 mod driver;
 mod error;
 mod fence;
+mod grant;
 mod holding;
 mod inspection;
 mod keys;

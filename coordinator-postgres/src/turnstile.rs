@@ -6,7 +6,7 @@
 
 use crate::batch::Op;
 use crate::connect::Connector;
-use crate::driver::Grant;
+use crate::grant::Grant;
 use crate::holding::Holding;
 use crate::keys::Keys;
 use crate::primary::Primary;
