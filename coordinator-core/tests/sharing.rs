@@ -7,7 +7,7 @@ use coordinator_core::{Error, ErrorKind, Look};
 use scripted::Asked;
 use scripted::caller::Caller;
 use scripted::rig::{FOREVER, Rig, options, scope};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn mode_of(asked: &Asked) -> Mode {
     match asked {
@@ -149,6 +149,24 @@ fn after_the_longest_tenure_a_scope_is_freed_whoever_waits() {
     rig.take("try_lock").agree();
     drop(rig.granted(&mut second));
     rig.assert_over();
+}
+
+#[test]
+fn quick_looks_that_find_nobody_do_not_prolong_the_longest_tenure() {
+    let tenure = Duration::from_millis(50);
+    let rig = Rig::with(options(Duration::ZERO, tenure));
+    let mut lease = rig.holds(Exclusive);
+    let since = Instant::now();
+    loop {
+        let mut next = rig.waits(Exclusive);
+        drop(lease);
+        if rig.parked() == ["unlock"] {
+            return;
+        }
+        assert!(since.elapsed() < 10 * tenure, "it is never freed");
+        rig.take("contended").agree();
+        lease = rig.granted(&mut next);
+    }
 }
 
 #[test]
