@@ -87,6 +87,23 @@ fn a_release_says_what_the_backend_says() {
 }
 
 #[test]
+fn a_release_gives_one_lease_back_and_no_other() {
+    let rig = Rig::new();
+    let lease = rig.holds(Shared);
+    let other = rig.joins(Shared);
+    let mut release = Caller::new(lease.release());
+    assert!(release.is_pending());
+    rig.take("confirm").agree();
+    rig.told(&mut release).expect("held to the end");
+    drop(release);
+    assert_eq!(rig.parked(), [""; 0]);
+    assert!(other.ensure_live().is_ok());
+    drop(other);
+    rig.take("unlock").agree();
+    rig.assert_over();
+}
+
+#[test]
 fn a_lock_on_a_lost_session_is_granted_to_nobody() {
     let rig = Rig::new();
     let mut waits = rig.waits(Exclusive);

@@ -5,6 +5,7 @@ mod scripted;
 use coordinator_core::Mode::{Exclusive, Shared};
 use coordinator_core::{Error, ErrorKind};
 use scripted::rig::{FOREVER, Rig, options};
+use std::time::Duration;
 
 #[test]
 fn an_outage_answers_all_waiters_at_once() {
@@ -39,4 +40,26 @@ fn an_outage_is_outlasted_where_that_is_wanted() {
     rig.take("lock").fail_unavailable();
     assert_eq!(rig.told(&mut waits).expect_err("the backend is away").kind(), ErrorKind::Unavailable);
     rig.assert_over();
+}
+
+#[test]
+fn a_look_that_fails_counts_as_one_that_found_somebody() {
+    for panics in [false, true] {
+        let rig = Rig::with(options(Duration::ZERO, FOREVER));
+        let holder = rig.holds(Shared);
+        let mut waits = rig.waits(Shared);
+        let look = rig.take("contended");
+        if panics {
+            look.panic()
+        } else {
+            look.fail_unavailable()
+        }
+        rig.settle();
+        assert!(waits.is_pending());
+        drop(holder);
+        rig.take("unlock").agree();
+        rig.take("try_lock").agree();
+        drop(rig.granted(&mut waits));
+        rig.assert_over();
+    }
 }
