@@ -50,9 +50,9 @@ fn a_look_that_fails_counts_as_one_that_found_somebody() {
         let mut waits = rig.waits(Shared);
         let look = rig.take("contended");
         if panics {
-            look.panic()
+            look.panic();
         } else {
-            look.fail_unavailable()
+            look.fail_unavailable();
         }
         rig.settle();
         assert!(waits.is_pending());
