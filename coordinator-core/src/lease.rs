@@ -195,5 +195,8 @@ pub trait Hold: Send + Sync + 'static {
     /// Starts the release at once; what is returned only confirms. A later call, and the drop, do nothing.
     ///
     /// `Ok(None)`: it is confirmed already; else the outcome will be told.
+    ///
+    /// # Errors
+    /// `Lost` when the session is known to be; the scope is given back all the same.
     fn release(&self) -> Result<Option<Receiver<Result<(), Error>>>, Error>;
 }

@@ -82,7 +82,7 @@ impl<G: Grant> ScopeQueue<G> {
             Backend::Held(held) if held.is_live() => {
                 let admitted = held.admits(mode);
                 if admitted && held.gives(mode) && held.window.is_open(turn.now) && self.waiters.head().is_none() {
-                    return Arrival::Answered(held.lend(mode));
+                    return Arrival::Answered(Ok(Some(held.lend(mode))));
                 }
                 !admitted
             }
@@ -247,7 +247,7 @@ impl<G: Grant> ScopeQueue<G> {
             && held.admits(mode)
             && held.is_live()
         {
-            self.waiters.settle_head(held.lend(mode), turn);
+            self.waiters.settle_head(Ok(Some(held.lend(mode))), turn);
         }
     }
 
@@ -282,9 +282,9 @@ impl<G: Grant> Held<G> {
         self.leases == 0 || self.window != Window::Closed && (self.mode, mode) == (Mode::Shared, Mode::Shared)
     }
 
-    fn lend(&mut self, mode: Mode) -> Answer<G> {
+    fn lend(&mut self, mode: Mode) -> Granted<G> {
         self.mode = mode;
         self.leases += 1;
-        Ok(Some(self.granted.clone()))
+        self.granted.clone()
     }
 }
