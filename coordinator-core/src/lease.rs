@@ -197,6 +197,6 @@ pub trait Hold: Send + Sync + 'static {
     /// `Ok(None)`: it is confirmed already; else the outcome will be told.
     ///
     /// # Errors
-    /// `Lost`, when that is known already.
+    /// `Lost` when the session is known to be; the scope is given back all the same.
     fn release(&self) -> Result<Option<Receiver<Result<(), Error>>>, Error>;
 }

@@ -30,8 +30,11 @@ impl Scope {
     pub fn new(name: impl AsRef<str>) -> Result<Self, Error> {
         let name = name.as_ref();
         let invalid = |why: String| Err(Error::new(ErrorKind::Invalid, "scope", why));
-        if !(1..=Self::LONGEST).contains(&name.len()) {
-            return invalid(format!("a scope's name has 1 to {} bytes, this one has {}", Self::LONGEST, name.len()));
+        if name.is_empty() {
+            return invalid("a scope's name has at least one byte".into());
+        }
+        if name.len() > Self::LONGEST {
+            return invalid(format!("a scope's name has at most {} bytes, this one has {}", Self::LONGEST, name.len()));
         }
         if let Some(at) = name.find(char::is_control) {
             return invalid(format!("a scope's name has no control characters, this one has one at byte {at}"));

@@ -47,14 +47,14 @@ impl PostgresDriver {
         let Plan { connector, holding, waiting_sessions, outlast_outages, keyspace, instance, fence_epoch } = plan;
         let primary = Arc::new(Primary::new(Arc::clone(&connector), holding.clone()));
         let open = primary.current().await?;
-        let mut second = Waiting::open(&connector).await?;
+        let second = Waiting::open(&connector).await?;
         if second.try_lock(open.identity).await? {
             let message = "two sessions of this server do not exclude each other: what stands between is no PostgreSQL \
                 server, or a pooler that mixes sessions. Connect to the server itself";
             return Err(Error::new(ErrorKind::Invalid, "connect", message));
         }
         let turnstile = Turnstile::new(Arc::clone(&primary), connector, holding, outlast_outages, waiting_sessions);
-        turnstile.put_idle(second);
+        turnstile.rest(second, None).await;
         Ok((Self { primary, turnstile, keyspace, instance, fence_epoch }, open.lock_table))
     }
 

@@ -42,6 +42,11 @@ impl Settings {
         self.user_timeout
     }
 
+    /// After this long without a statement the server ends the session; zero: never.
+    pub(crate) fn silence(&self) -> Duration {
+        self.idle_session_timeout.unwrap_or_default()
+    }
+
     pub(crate) fn heartbeat(&self) -> Duration {
         self.guaranteed() / 6
     }
@@ -63,7 +68,7 @@ impl Settings {
             over_tcp("tcp_keepalives_count", probes.to_string()),
             over_tcp("tcp_user_timeout", millis(self.user_timeout)),
             always("client_connection_check_interval", millis(CONNECTION_CHECK)),
-            always("idle_session_timeout", self.idle_session_timeout.map_or("0".into(), millis)),
+            always("idle_session_timeout", millis(self.silence())),
             always("idle_in_transaction_session_timeout", "0".into()),
             always("statement_timeout", "0".into()),
             // A holding session never waits for a scope. What else a look of it might wait for, a catalogue that is being

@@ -103,7 +103,7 @@ impl Turnstile {
             Ok(permit) => permit,
             Err(turn) => return Ok(turn),
         };
-        let mut waiting = match self.take_idle() {
+        let waiting = match self.take_idle() {
             Some(waiting) => waiting,
             None => Waiting::open(&self.connector).await?,
         };
@@ -127,8 +127,7 @@ impl Turnstile {
                 Slice::Unwanted => return Ok(give_up(waiting).await),
                 Slice::Elapsed if self.is_pressed() => {
                     *failures = 0;
-                    waiting.unlock(keys.turnstile, Mode::Exclusive).await?;
-                    self.put_idle(waiting);
+                    self.rest(waiting, Some(keys.turnstile)).await;
                     return Ok(Turn::Yielded);
                 }
                 Slice::Elapsed => *failures = 0,
@@ -137,10 +136,7 @@ impl Turnstile {
                     waiting.unlock(keys.scope, mode).await?;
                     let primary = self.primary.current().await?.holding;
                     if primary.ask(Op::Take(mode), keys).await? {
-                        // If this fails the session ends, which frees the turnstile too; the grant stands.
-                        if waiting.unlock(keys.turnstile, Mode::Exclusive).await.is_ok() {
-                            self.put_idle(waiting);
-                        }
+                        self.rest(waiting, Some(keys.turnstile)).await;
                         return Ok(Turn::Granted(Grant::new(primary, keys, mode, None)));
                     }
                     overtaken = true; // by an instance that knows no turnstile
@@ -180,7 +176,7 @@ impl Turnstile {
     /// The waiting session keeps the key: it becomes the session that the lease lives on.
     async fn keep(
         &self,
-        mut waiting: Waiting,
+        waiting: Waiting,
         keys: Keys,
         mode: Mode,
         permit: OwnedSemaphorePermit,
@@ -191,9 +187,11 @@ impl Turnstile {
         Ok(Turn::Granted(Grant::new(holding, keys, mode, Some(permit))))
     }
 
-    pub(crate) fn put_idle(&self, mut waiting: Waiting) {
-        waiting.idle();
-        self.idle().push(waiting);
+    /// Gives the turnstile back and keeps the session for the next wait; if that fails it ends, which frees all it had.
+    pub(crate) async fn rest(&self, mut waiting: Waiting, turnstile: Option<i64>) {
+        if waiting.rest(turnstile).await.is_ok() {
+            self.idle().push(waiting);
+        }
     }
 
     fn take_idle(&self) -> Option<Waiting> {

@@ -27,6 +27,11 @@ pub(crate) enum Slice {
     Unwanted,
 }
 
+/// How long an idle session is kept, so that the next wait stands at the turnstile at once.
+///
+/// A session that waits or holds goes after seconds of silence; one that holds nothing is in nobody's way.
+const IDLE: Duration = Duration::from_secs(60);
+
 /// How much later than the end of its slice a live server has answered.
 const GRACE: Duration = Duration::from_secs(3);
 
@@ -38,11 +43,21 @@ impl Waiting {
 
     /// Whether it is surely not yet ended by the server for idleness.
     pub(crate) fn is_usable(&self) -> bool {
-        !self.opened.connection.has_ended() && self.idle_since.elapsed() < Duration::from_secs(2)
+        !self.opened.connection.has_ended() && self.idle_since.elapsed() < IDLE - GRACE
     }
 
-    pub(crate) fn idle(&mut self) {
+    /// Gives the turnstile back, if it has it, and may be idle for a while then.
+    pub(crate) async fn rest(&mut self, turnstile: Option<i64>) -> Result<(), Error> {
         self.idle_since = Instant::now();
+        let set = format!("SET idle_session_timeout = {}", IDLE.as_millis());
+        let unlock = async {
+            match turnstile {
+                Some(turnstile) => self.unlock(turnstile, Mode::Exclusive).await,
+                None => Ok(()),
+            }
+        };
+        let (unlocked, set) = tokio::join!(unlock, self.answer(&set));
+        unlocked.and(set.map(drop))
     }
 
     /// Waits for the key for a slice: a blocked wait holds a snapshot, so that it must end now and then.
@@ -56,7 +71,8 @@ impl Waiting {
         if unwanted.is_cancelled() {
             return Ok(Slice::Unwanted);
         }
-        let set = format!("SET lock_timeout = {}", slice.as_millis().max(1));
+        let silence = Settings::waiting().silence().as_millis();
+        let set = format!("SET lock_timeout = {}; SET idle_session_timeout = {silence}", slice.as_millis().max(1));
         // A lone statement: with more behind it in one string a dead client's backend goes on to that first.
         let lock = format!("SELECT {}('{key}'::bigint)", name("pg_advisory_lock", mode));
         let client = &self.opened.client;
@@ -80,7 +96,7 @@ impl Waiting {
         }
     }
 
-    async fn holds(&mut self, key: i64, mode: Mode) -> Result<bool, Error> {
+    async fn holds(&self, key: i64, mode: Mode) -> Result<bool, Error> {
         let kind = if mode == Mode::Exclusive { "ExclusiveLock" } else { "ShareLock" };
         self.boolean(&format!(
             "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1
@@ -90,7 +106,7 @@ impl Waiting {
         .await
     }
 
-    pub(crate) async fn unlock(&mut self, key: i64, mode: Mode) -> Result<(), Error> {
+    pub(crate) async fn unlock(&self, key: i64, mode: Mode) -> Result<(), Error> {
         if self.boolean(&format!("SELECT {}('{key}'::bigint)", name("pg_advisory_unlock", mode))).await? {
             return Ok(());
         }
@@ -98,26 +114,26 @@ impl Waiting {
     }
 
     /// A try that takes nothing if it fails; for the proof that two sessions exclude each other.
-    pub(crate) async fn try_lock(&mut self, key: i64) -> Result<bool, Error> {
+    pub(crate) async fn try_lock(&self, key: i64) -> Result<bool, Error> {
         self.boolean(&format!("SELECT pg_try_advisory_lock('{key}'::bigint)")).await
     }
 
-    async fn boolean(&mut self, sql: &str) -> Result<bool, Error> {
-        let answer = tokio::select! {
+    async fn boolean(&self, sql: &str) -> Result<bool, Error> {
+        let row = self.answer(sql).await?.into_iter().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => Some(row),
+            _ => None,
+        });
+        Ok(row.as_ref().and_then(|row: &SimpleQueryRow| row.get(0)) == Some("t"))
+    }
+
+    async fn answer(&self, sql: &str) -> Result<Vec<SimpleQueryMessage>, Error> {
+        tokio::select! {
             biased;
-            answer = self.opened.client.simple_query(sql) => answer,
+            answer = self.opened.client.simple_query(sql) => answer.map_err(|error| classify("lock", error)),
             () = self.connector.upkeep.sleep(GRACE) => {
-                return Err(Error::new(ErrorKind::Unavailable, "lock", "the server stopped answering"));
+                Err(Error::new(ErrorKind::Unavailable, "lock", "the server stopped answering"))
             }
-        };
-        let first = |messages: Vec<SimpleQueryMessage>| {
-            let row = messages.into_iter().find_map(|message| match message {
-                SimpleQueryMessage::Row(row) => Some(row),
-                _ => None,
-            });
-            row.as_ref().and_then(|row: &SimpleQueryRow| row.get(0)) == Some("t")
-        };
-        answer.map(first).map_err(|error| classify("lock", error))
+        }
     }
 
     /// Ends a wait that nobody wants: asks the server to cancel it, then closes the session.
