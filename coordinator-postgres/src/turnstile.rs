@@ -114,7 +114,7 @@ impl Turnstile {
                 Slice::Unwanted => return Ok(give_up(waiting).await),
                 Slice::Elapsed if self.is_pressed() => {
                     *failures = 0;
-                    self.put_idle(waiting);
+                    self.rest(waiting, None).await;
                     return Ok(Turn::Yielded);
                 }
                 Slice::Elapsed => *failures = 0,
