@@ -62,7 +62,7 @@ impl Waiting {
 
     /// Waits for the key for a slice: a blocked wait holds a snapshot, so that it must end now and then.
     pub(crate) async fn lock(
-        &mut self,
+        &self,
         key: i64,
         mode: Mode,
         slice: Duration,
