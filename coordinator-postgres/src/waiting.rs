@@ -43,7 +43,7 @@ impl Waiting {
 
     /// Whether it is surely not yet ended by the server for idleness.
     pub(crate) fn is_usable(&self) -> bool {
-        !self.opened.connection.has_ended() && self.idle_since.elapsed() < IDLE - GRACE
+        !self.opened.connection.has_ended() && self.idle_since.elapsed() + GRACE < IDLE
     }
 
     /// Gives the turnstile back, if it has it, and may be idle for a while then.
