@@ -103,7 +103,7 @@ impl Turnstile {
             Ok(permit) => permit,
             Err(turn) => return Ok(turn),
         };
-        let mut waiting = match self.take_idle() {
+        let waiting = match self.take_idle() {
             Some(waiting) => waiting,
             None => Waiting::open(&self.connector).await?,
         };
