@@ -19,7 +19,8 @@ impl<D: Driver> Inner<D> {
                 let request = async move {
                     match unwanted {
                         None => inner.driver.try_lock(scope, mode).await,
-                        Some(unwanted) => inner.driver.lock(scope, mode, unwanted).await,
+                        // Apart, so that a try's task is small.
+                        Some(unwanted) => Box::pin(inner.driver.lock(scope, mode, unwanted)).await,
                     }
                 };
                 self.run(request, move |answer| {
