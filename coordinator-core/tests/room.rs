@@ -130,6 +130,28 @@ fn several_scopes_get_their_room_at_once() {
 }
 
 #[test]
+fn several_scopes_occupy_their_room_while_they_are_held() {
+    let rig = capped(2);
+    let mut both = all(&rig, &["a", "b"], Exclusive);
+    assert!(both.is_pending());
+    rig.take("try_lock").agree();
+    rig.settle();
+    assert!(both.is_pending());
+    rig.take("try_lock").agree();
+    let leases = rig.told(&mut both).expect("granted");
+    drop(both);
+    let mut other = rig.asking(scope("c"), Exclusive, false);
+    assert!(other.is_pending());
+    assert_eq!(rig.parked(), [""; 0]); // it waits for room, and nobody is asked
+    drop(leases);
+    rig.agree_to_all();
+    assert!(other.is_pending());
+    rig.take("try_lock").agree();
+    drop(rig.granted(&mut other));
+    rig.assert_over();
+}
+
+#[test]
 fn several_scopes_are_all_or_nothing() {
     let rig = capped(2);
     let error = all(&rig, &["a", "b", "c"], Shared).ready().expect_err("more than the cap");
