@@ -76,13 +76,12 @@ async fn a_server_that_opens_no_sessions_costs_no_lease() {
     let namespace = unique("stall");
     let (holder, other) = (instance(&server, &namespace).await, instance(&server, &namespace).await);
     let lease = holder.acquire(&scope("s"), Mode::Exclusive).await.expect("granted");
-    // Its idle waiting session ends meanwhile, so that it needs another.
+    // Its resting session is ended, so that it needs another; the primary is the one that holds a lock.
     let settled = server.client().await;
-    let sessions = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE '% ' || $1";
-    until(2 * SOON, "only the primary is left", async || {
-        settled.query_one(sessions, &[&other.instance()]).await.expect("readable").get::<_, i64>(0) == 1
-    })
-    .await;
+    let end = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity a WHERE application_name LIKE '% ' || $1
+        AND NOT EXISTS (SELECT FROM pg_locks l WHERE l.pid = a.pid AND locktype = 'advisory')";
+    let ended = settled.query(end, &[&other.instance()]).await.expect("ended");
+    assert_eq!(ended.iter().filter(|row| row.get(0)).count(), 1);
     server.freeze();
     let begin = now();
     let error =
