@@ -61,8 +61,10 @@ impl PostgresDriver {
     /// Says so if an instance with other keys, which this one does not exclude, uses the database.
     pub(crate) async fn warn_of_strangers(&self, fingerprint: &str) {
         let Ok(open) = self.primary.current().await else { return };
-        let sql = "SELECT DISTINCT application_name FROM pg_stat_activity
-            WHERE datname = current_database() AND application_name LIKE 'coordinator %'";
+        // By the function, as in `inspection`: the view would wait for a lock of a catalogue.
+        let sql = "SELECT DISTINCT application_name FROM pg_stat_get_activity(NULL)
+            WHERE datid = (SELECT datid FROM pg_stat_get_activity(pg_backend_pid()))
+            AND application_name LIKE 'coordinator %'";
         let Ok(rows) = open.holding.client().query_typed(sql, &[]).await else { return };
         for row in rows {
             let name: String = row.get(0);
