@@ -3,6 +3,7 @@
 //! Contenders of the uncontended pair are interleaved one by one, so that a noisy machine slows all of them alike:
 //! the ratios count, not the times. Needs `COORDINATOR_TEST_POSTGRES_URL`: run it under `scripts/with-servers`.
 
+use coordinator_core::Upkeep;
 use coordinator_postgres::{ErasureCoordinator, Mode, PostgresCoordinator, Scope};
 use criterion::{Criterion, criterion_group, criterion_main};
 use std::sync::Arc;
@@ -12,15 +13,17 @@ use tokio_postgres::{Client, NoTls, Statement};
 
 const ROUNDS: usize = 3_000;
 
+/// Without TLS, which the plain client of the floor does not do either.
 fn url() -> String {
-    std::env::var("COORDINATOR_TEST_POSTGRES_URL").expect("run under scripts/with-servers: it starts a server")
+    let url = std::env::var("COORDINATOR_TEST_POSTGRES_URL");
+    format!("{}?sslmode=disable", url.expect("run under scripts/with-servers: it starts a server"))
 }
 
 /// A plain client whose connection is driven by `driver`, and the statement that costs one round trip.
-async fn floor(driver: &tokio::runtime::Handle) -> (Client, Statement) {
+async fn floor(driver: &Upkeep) -> (Client, Statement) {
     let connect = async { tokio_postgres::connect(&url(), NoTls).await.expect("the server is there") };
     let (client, connection) = driver.spawn(connect).await.expect("no panic");
-    driver.spawn(connection);
+    drop(driver.spawn(connection));
     let statement = client.prepare("SELECT 1").await.expect("a statement");
     (client, statement)
 }
@@ -50,14 +53,14 @@ async fn timed(times: &mut Vec<Duration>, work: impl Future<Output = ()>) {
 /// The ratios that count: medians of contenders that took turns.
 fn uncontended(_: &mut Criterion) {
     let caller = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let other = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
     let mut times: [Vec<Duration>; 4] = Default::default();
     caller.block_on(async {
         let here = tokio::runtime::Handle::current();
         let apart = PostgresCoordinator::connect(&url()).await.expect("connects");
         let same = PostgresCoordinator::builder(&url()).expect("a URL").runtime(here.clone()).connect().await;
         let same = same.expect("connects");
-        let (floor_apart, floor_same) = (floor(other.handle()).await, floor(&here).await);
+        // On the very thread that ours uses: on two cores it counts which of them a thread happens to share.
+        let (floor_apart, floor_same) = (floor(&Upkeep::Process).await, floor(&Upkeep::On(here)).await);
         let scope = Scope::new("bench").expect("valid");
         let scope_same = Scope::new("bench, same runtime").expect("valid");
         for round in 0..ROUNDS + ROUNDS / 10 {
