@@ -1,12 +1,10 @@
-//! `FileCoordinator` keeps the contract, alone and with a second one over the same directory.
+//! What `FileCoordinator` promises beyond the conformance suite.
 #![cfg(target_os = "linux")]
 
-mod contract;
-
-use contract::{Handle, PATIENCE, contract, fresh_scope, is_free, soon};
 use coordinator_local::{
     ErasureCoordinator, ErasureCoordinatorExt, ErrorKind, FileCoordinator, LossReason, Mode, Upkeep,
 };
+use coordinator_testkit::{Handle, PATIENCE, fresh_scope, is_free, somebody_waits, soon};
 use std::{
     fs,
     os::unix::fs::PermissionsExt,
@@ -23,20 +21,6 @@ fn directory() -> TempDir {
 fn open(directory: &TempDir) -> Arc<FileCoordinator> {
     Arc::new(FileCoordinator::open(directory.path()).expect("opened"))
 }
-
-fn twice_the_same() -> (Handle, Handle, TempDir) {
-    let directory = directory();
-    let one: Handle = open(&directory);
-    (Arc::clone(&one), one, directory)
-}
-
-fn two_over_one_directory() -> (Handle, Handle, TempDir) {
-    let directory = directory();
-    (open(&directory), open(&directory), directory)
-}
-
-contract!(one_coordinator, twice_the_same());
-contract!(two_coordinators, two_over_one_directory());
 
 #[tokio::test]
 async fn no_file_is_left_by_a_scope() {
@@ -145,7 +129,7 @@ async fn who_waits_in_a_removed_lock_file_is_served_in_the_new_one() {
     let scope = fresh_scope();
     let lease = soon(&one, &scope, Mode::Exclusive).await;
     let waiter = tokio::spawn(async move { drop(soon(&two, &scope, Mode::Exclusive).await) });
-    contract::somebody_waits(&one, &scope).await;
+    somebody_waits(&one, &scope).await;
     fs::remove_file(directory.path().join("scopes.lock")).expect("removed");
     waiter.await.expect("served");
     drop(lease);
@@ -158,7 +142,7 @@ async fn a_waiter_that_waits_rightly_is_not_taken_for_a_stopped_one() {
     let scope = fresh_scope();
     let lease = soon(&one, &scope, Mode::Shared).await;
     let waiter = tokio::spawn(async move { soon(&two, &scope, Mode::Exclusive).await });
-    contract::somebody_waits(&one, &scope).await;
+    somebody_waits(&one, &scope).await;
     let passed = three.acquire_within(&scope, Mode::Shared, Duration::from_secs(2)).await.expect("an answer");
     assert!(passed.is_none(), "it passed an exclusive waiter");
     drop(lease);

@@ -1,17 +1,7 @@
-//! `LocalCoordinator` keeps the contract.
+//! What `LocalCoordinator` promises beyond the conformance suite.
 
-mod contract;
-
-use contract::{Handle, contract};
 use coordinator_local::{Distributed, ErasureCoordinator, LocalCoordinator, Mode, Scope};
 use std::sync::Arc;
-
-fn twice_the_same() -> (Handle, Handle, ()) {
-    let one: Handle = Arc::new(LocalCoordinator::new());
-    (Arc::clone(&one), one, ())
-}
-
-contract!(one_coordinator, twice_the_same());
 
 #[tokio::test]
 async fn scopes_that_nobody_holds_cost_no_memory() {

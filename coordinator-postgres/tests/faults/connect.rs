@@ -2,13 +2,13 @@
 
 use crate::kit::environment::{at, builder, client, coordinator, port, scope, sessions, unique, url, variable};
 use crate::kit::pgbouncer::Pgbouncer;
-use crate::kit::proxy::{Fault, Proxy, Side, Trap};
+use crate::kit::proxy::{Fault, Side, Trap, link_to, way};
 use crate::kit::server::Server;
-use crate::kit::wait::{until, within};
 use crate::kit::warnings::Warnings;
 use coordinator_postgres::{
     ErasureCoordinator, Error, ErrorKind, Mode, PostgresBuilder, PostgresCoordinator, deadpool_postgres, tokio_postgres,
 };
+use coordinator_testkit::{until, within};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -129,8 +129,8 @@ async fn every_way_to_configure_makes_a_coordinator() {
 
 async fn a_proxy_that_ends_tcp_is_warned_about() {
     let warnings = Warnings::of_this_process();
-    let proxy = Proxy::to(&url()).await;
-    works(builder(&proxy.way(&url()), "unused")).await;
+    let proxy = link_to(&url()).await;
+    works(builder(&way(&proxy, &url()), "unused")).await;
     let behind = proxy.peers();
     assert!(behind.iter().all(|peer| is_warned_about(warnings, *peer)), "{behind:?}");
 
@@ -156,12 +156,12 @@ fn is_warned_about(warnings: &Warnings, peer: SocketAddr) -> bool {
 async fn a_connect_dropped_at_any_message_leaves_no_session() {
     let server = Server::start().await;
     let observer = server.client().await;
-    let proxy = Proxy::to(&server.url()).await;
+    let proxy = link_to(&server.url()).await;
     let mut messages = 0;
     for after in 0.. {
         let name = unique("dropped");
         proxy.set(Trap { fault: Fault::Silence, of: Some(Side::Instance), after });
-        let connecting = builder(&proxy.way(&server.url()), &name).instance(&name).connect();
+        let connecting = builder(&way(&proxy, &server.url()), &name).instance(&name).connect();
         let connected = within(Duration::from_secs(20), "the message or the end", async {
             tokio::select! {
                 connected = connecting => Some(connected),

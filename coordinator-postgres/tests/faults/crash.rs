@@ -3,9 +3,9 @@
 use crate::kit::environment::{admin_url, builder, client, coordinator, primary, scope, unique, url};
 use crate::kit::instance::Instance;
 use crate::kit::server::Server;
-use crate::kit::wait::{Moment, measured, now, until, within};
 use coordinator_postgres::tokio_postgres::Client;
 use coordinator_postgres::{ErasureCoordinator, ErasureCoordinatorExt, Lease, Mode, PostgresCoordinator};
+use coordinator_testkit::{Moment, measured, until, within};
 use rustix::process::{Pid, Signal, kill_process};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ pub(crate) async fn in_line(coordinator: &Arc<PostgresCoordinator>, name: &str) 
     let (waiter, wanted) = (Arc::clone(coordinator), scope(name));
     let waiting = tokio::spawn(async move {
         let lease = waiter.acquire(&wanted, Mode::Exclusive).await.expect("granted");
-        (lease, now())
+        (lease, Moment::now())
     });
     let own = coordinator.instance();
     until(SOON, "it stands in line", async || {
@@ -54,7 +54,7 @@ async fn a_killed_holder_is_followed_at_once() {
         let mut holder = Instance::start(&url(), &namespace, &[]).await;
         holder.acquire("s", "exclusive").await;
         let waiting = in_line(&next, "s").await;
-        let killed = now();
+        let killed = Moment::now();
         holder.kill();
         let (lease, at) = granted(waiting, SOON).await;
         took.push(at.since(killed));
@@ -81,7 +81,7 @@ async fn a_holder_killed_while_a_query_runs_on_its_session_is_followed_soon() {
     holder.tell("inspect s").await;
     until(SOON, "the query runs", async || observer.query_one(&blocked, &[&held_up]).await.expect("readable").get(0))
         .await;
-    let killed = now();
+    let killed = Moment::now();
     holder.kill();
     let (lease, at) = granted(waiting, SOON).await;
     measured("SIGKILL with a query on the session to the next grant", &mut [at.since(killed)]);
@@ -152,7 +152,7 @@ async fn is_told_and_followed(what: &str, url: &str, observer: &Client, end: imp
         holder.acquire("s", "exclusive").await;
         let waiting = in_line(&next, "s").await;
         let session = primary(observer, &holder.name).await;
-        let ended = now();
+        let ended = Moment::now();
         end(observer, session).await;
         let told = holder.answer("lost").await;
         let (at, reason) = told.split_once(' ').expect("when and why");
@@ -193,7 +193,7 @@ async fn a_killed_backend_of_somebody_else_is_told_to_every_holder() {
         holder.acquire("s", "exclusive").await;
         let bystander = server.client().await;
         let pid: i32 = bystander.query_one("SELECT pg_backend_pid()", &[]).await.expect("alive").get(0);
-        let killed = now();
+        let killed = Moment::now();
         kill_process(Pid::from_raw(pid).expect("a process"), Signal::KILL).expect("it runs");
         let told = holder.moment("lost").await;
         let believed = holder.moment("believed").await;
@@ -212,7 +212,7 @@ async fn follows(next: &PostgresCoordinator) -> (Lease, Moment) {
     within(2 * SOON, "the next holder", async {
         loop {
             match next.acquire(&scope("s"), Mode::Exclusive).await {
-                Ok(lease) => return (lease, now()),
+                Ok(lease) => return (lease, Moment::now()),
                 Err(error) => assert!(error.is_retryable(), "{error:?}"),
             }
         }

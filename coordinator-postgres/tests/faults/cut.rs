@@ -3,8 +3,8 @@
 use crate::kit::belief;
 use crate::kit::environment::{at, builder, primary, scope, unique};
 use crate::kit::server::Server;
-use crate::kit::wait::{measured, now, until};
 use coordinator_postgres::{ErasureCoordinator, Lease, Mode, PostgresCoordinator};
+use coordinator_testkit::{Moment, measured, until};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
@@ -91,12 +91,12 @@ async fn holder(server: &Server, link: u8, what: &str, first: &[Way], then: &[Wa
     let observer = server.client().await;
     let session = primary(&observer, holder.instance()).await;
     let (believed, lost) = (belief::watch(&lease), lease.lost());
-    let cut_at = now();
+    let cut_at = Moment::now();
     cut(link, first);
     if !then.is_empty() {
-        let answered = "SELECT state_change > now() FROM pg_stat_activity WHERE pid = $1";
+        let answered = "SELECT state_change > Moment::now() FROM pg_stat_activity WHERE pid = $1";
         let transaction = observer.batch_execute("BEGIN").await;
-        transaction.expect("now() stands still from here on");
+        transaction.expect("Moment::now() stands still from here on");
         let asking = Arc::clone(&lease);
         drop(tokio::spawn(async move { asking.verify(Duration::ZERO).await.is_ok() }));
         until(DEAD, "the server has answered", async || {
@@ -125,7 +125,7 @@ async fn granted_waiter(server: &Server, link: u8) {
     let vanishing = crate::crash::in_line(&waiter, "s").await;
     let waiting = crate::crash::in_line(&next, "s").await;
     cut(link, &[Way::Requests, Way::Replies]);
-    let cut_at = now();
+    let cut_at = Moment::now();
     lease.release().await.expect("held to the end");
     let (_other, granted) = crate::crash::granted(waiting, 3 * GRANTED_WAITER).await;
     measured("a waiter is cut and then granted: until the next grant", &mut [granted.since(cut_at)]);

@@ -2,11 +2,11 @@
 
 use crate::kit::belief;
 use crate::kit::environment::{builder, coordinator, scope, unique, url};
-use crate::kit::proxy::Proxy;
-use crate::kit::wait::{measured, now, until, within};
+use crate::kit::proxy::{Proxy, link_to, way};
 use coordinator_postgres::{
     ErasureCoordinator, ErasureCoordinatorExt, ErrorKind, LossReason, Mode, PostgresCoordinator, under_lock,
 };
+use coordinator_testkit::{Moment, measured, until, within};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,8 +25,8 @@ const SOON: Duration = Duration::from_secs(5);
 const LATE: Duration = Duration::from_millis(300);
 
 async fn a_try_whose_reply_comes_after_the_callers_limit_leaves_no_holder() {
-    let (proxy, namespace) = (Proxy::to(&url()).await, unique("late"));
-    let behind = builder(&proxy.way(&url()), &namespace).connect().await.expect("the server is there");
+    let (proxy, namespace) = (link_to(&url()).await, unique("late"));
+    let behind = builder(&way(&proxy, &url()), &namespace).connect().await.expect("the server is there");
     let other = coordinator(&url(), &namespace).await;
     let limit = Duration::from_millis(60);
     for delay in [40, 60, 80, 200] {
@@ -51,8 +51,8 @@ async fn a_try_whose_reply_comes_after_the_callers_limit_leaves_no_holder() {
 
 /// The link falls silent while another instance waits: who believed what, and when.
 async fn falls_silent(what: &str, of_instances: bool, of_server: bool) {
-    let (proxy, namespace) = (Proxy::to(&url()).await, unique("silent"));
-    let building = builder(&proxy.way(&url()), &namespace).dead_peer_timeout(Duration::from_secs(5));
+    let (proxy, namespace) = (link_to(&url()).await, unique("silent"));
+    let building = builder(&way(&proxy, &url()), &namespace).dead_peer_timeout(Duration::from_secs(5));
     let behind = building.release_when_silent_for(Duration::from_secs(3)).connect().await.expect("the server is there");
     let next = Arc::new(coordinator(&url(), &namespace).await);
     let lease = Arc::new(behind.acquire(&scope("s"), Mode::Exclusive).await.expect("granted"));
@@ -62,7 +62,7 @@ async fn falls_silent(what: &str, of_instances: bool, of_server: bool) {
 
     let deadline = lease.remaining();
     proxy.silence(of_instances, of_server);
-    let silent = now();
+    let silent = Moment::now();
     let reason = within(deadline + LATE, "the loss is told at the deadline", lost).await;
     let told = silent.elapsed();
     assert_eq!(reason, LossReason::DeadlinePassed);
@@ -96,8 +96,8 @@ async fn requests_that_stop_are_told_at_the_deadline_and_free_the_scope() {
 }
 
 async fn silenced(dead: u64) -> (Proxy, PostgresCoordinator) {
-    let proxy = Proxy::to(&url()).await;
-    let building = builder(&proxy.way(&url()), &unique("silent")).dead_peer_timeout(Duration::from_secs(dead));
+    let proxy = link_to(&url()).await;
+    let building = builder(&way(&proxy, &url()), &unique("silent")).dead_peer_timeout(Duration::from_secs(dead));
     let behind = building.connect().await.expect("the server is there");
     (proxy, behind)
 }

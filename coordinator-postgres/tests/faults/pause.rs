@@ -2,8 +2,8 @@
 
 use crate::kit::environment::{admin_url, builder, client, coordinator, scope, unique, url, with};
 use crate::kit::instance::Instance;
-use crate::kit::wait::{measured, now, until, within};
 use coordinator_postgres::{CREATE_FENCE_TABLE, ErasureCoordinator, FencingToken, Mode, admit};
+use coordinator_testkit::{Moment, measured, until, within};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,12 +26,12 @@ async fn a_frozen_holder_keeps_its_scope_and_is_lost_when_it_wakes() {
     let next = Arc::new(coordinator(&url(), &namespace).await);
     let waiting = crate::crash::in_line(&next, "s").await;
     holder.freeze();
-    let frozen = now();
+    let frozen = Moment::now();
     // Longer than the deadline, and than a peer that vanished would be believed in.
     until(2 * SOON, "it is frozen for long enough", async || frozen.elapsed() > Duration::from_secs(5)).await;
     assert!(!waiting.is_finished(), "by default a frozen holder keeps its scope");
     holder.tell("live s").await; // the first that it does when it wakes
-    let woken = now();
+    let woken = Moment::now();
     holder.thaw();
     assert_eq!(holder.answer("live").await, "false");
     let believed = holder.moment("believed").await;
@@ -49,7 +49,7 @@ async fn a_frozen_holder_gives_its_scope_up_where_that_was_chosen() {
     let next = Arc::new(coordinator(&url(), &namespace).await);
     let waiting = crate::crash::in_line(&next, "s").await;
     holder.freeze();
-    let frozen = now();
+    let frozen = Moment::now();
     let (lease, granted) = crate::crash::granted(waiting, 2 * SOON).await;
     measured("a holder is frozen, with 3 s of silence: until the next grant", &mut [granted.since(frozen)]);
     assert!(granted.since(frozen) <= Duration::from_millis(3_500), "{:?}", granted.since(frozen));
@@ -68,7 +68,7 @@ async fn a_holder_that_is_frozen_for_less_than_its_deadline_goes_on() {
     let mut holder = Instance::start(&url(), &namespace, &[]).await;
     holder.acquire("s", "exclusive").await;
     holder.freeze();
-    let frozen = now();
+    let frozen = Moment::now();
     until(SOON, "it is frozen for a while", async || frozen.elapsed() > Duration::from_secs(2)).await;
     holder.tell("live s").await;
     holder.thaw();
@@ -91,7 +91,7 @@ async fn a_frozen_waiter_holds_others_up_for_seconds_only() {
     let next = Arc::new(coordinator(&url(), &namespace).await);
     let waiting = crate::crash::in_line(&next, "s").await;
     waiter.freeze();
-    let released = now();
+    let released = Moment::now();
     lease.release().await.expect("held to the end");
     let (lease, granted) = crate::crash::granted(waiting, 3 * SOON).await;
     measured("a waiter is frozen and then granted: until the next grant", &mut [granted.since(released)]);
@@ -137,7 +137,7 @@ async fn a_holder_whose_runtime_is_blocked_keeps_its_lease() {
     let other = coordinator(&url(), &namespace).await;
     let mut holder = Instance::start(&url(), &namespace, &["dead=4"]).await;
     holder.acquire("s", "exclusive").await;
-    let begin = now();
+    let begin = Moment::now();
     holder.tell("block 4500").await;
     holder.tell("live s").await;
     within(SOON + SOON, "it is blocked no more", async {

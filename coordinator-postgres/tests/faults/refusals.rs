@@ -1,9 +1,9 @@
 //! What a connect fails with: the kind a caller acts on, in time, and never the password.
 
 use crate::kit::environment::{admin_url, at, builder, client, unique, url, with};
-use crate::kit::proxy::{Fault, Proxy, Side, Trap};
-use crate::kit::wait::within;
+use crate::kit::proxy::{Fault, Side, Trap, link_to, way};
 use coordinator_postgres::{Error, ErrorKind, PostgresBuilder, PostgresCoordinator};
+use coordinator_testkit::within;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
@@ -104,8 +104,8 @@ async fn a_host_that_never_answers_is_given_up_within_the_connect_timeout() {
 }
 
 async fn a_host_that_answers_but_does_not_finish_is_given_up_too() {
-    let proxy = Proxy::to(&url()).await;
-    let slow = proxy.way(&url());
+    let proxy = link_to(&url()).await;
+    let slow = way(&proxy, &url());
     for after in [1, 20, 40] {
         proxy.set(Trap { fault: Fault::Silence, of: Some(Side::Server), after });
         let begin = Instant::now();

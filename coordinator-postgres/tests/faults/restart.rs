@@ -1,12 +1,12 @@
 //! A server that goes away and comes back.
 
 use crate::kit::environment::{builder, coordinator, scope, unique, url};
-use crate::kit::proxy::Proxy;
+use crate::kit::proxy::{link_to, way};
 use crate::kit::server::{Server, Stop};
-use crate::kit::wait::{measured, until, within};
 use coordinator_postgres::{
     ErasureCoordinator, ErrorKind, FencingToken, LossReason, Mode, PostgresCoordinator, WhenUnavailable,
 };
+use coordinator_testkit::{measured, until, within};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -75,8 +75,8 @@ async fn an_acquire_while_the_server_is_away_fails_in_time() {
 }
 
 async fn an_acquire_while_the_link_is_silent_fails_within_the_connect_timeout() {
-    let proxy = Proxy::to(&url()).await;
-    let building = builder(&proxy.way(&url()), &unique("silent")).connect_timeout(Duration::from_secs(1));
+    let proxy = link_to(&url()).await;
+    let building = builder(&way(&proxy, &url()), &unique("silent")).connect_timeout(Duration::from_secs(1));
     let coordinator = building.connect().await.expect("the server is there");
     let lease = coordinator.acquire(&scope("s"), Mode::Exclusive).await.expect("granted");
     proxy.silence(true, true);

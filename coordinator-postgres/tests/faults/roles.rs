@@ -1,8 +1,8 @@
 //! Defaults of a role or a database that would end a holder are overridden.
 
 use crate::kit::environment::{admin_url, builder, client, primary, scope, unique, url};
-use crate::kit::wait::{until, within};
 use coordinator_postgres::{ErasureCoordinator, Mode};
+use coordinator_testkit::{until, within};
 use std::time::Duration;
 use tokio::time::Instant;
 

@@ -3,8 +3,8 @@
 use crate::kit::belief;
 use crate::kit::environment::{builder, primary, scope, unique};
 use crate::kit::server::Server;
-use crate::kit::wait::{measured, now, until, within};
 use coordinator_postgres::{ErasureCoordinator, ErrorKind, LossReason, Mode, PostgresCoordinator};
+use coordinator_testkit::{Moment, measured, until, within};
 use rustix::process::{Pid, Signal, kill_process};
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,7 +58,7 @@ async fn a_frozen_session_is_told_at_the_deadline_and_excludes_until_it_ends() {
     let session = Pid::from_raw(session).expect("a process");
     let (believed, lost, deadline) = (belief::watch(&lease), lease.lost(), lease.remaining());
     kill_process(session, Signal::STOP).expect("it runs");
-    let frozen = now();
+    let frozen = Moment::now();
     let reason = within(SOON, "the loss is told", lost).await;
     assert_eq!(reason, LossReason::DeadlinePassed);
     measured(&format!("a frozen session, deadline {deadline:.1?}: until the loss was told"), &mut [frozen.elapsed()]);
@@ -83,7 +83,7 @@ async fn a_server_that_opens_no_sessions_costs_no_lease() {
     let ended = settled.query(end, &[&other.instance()]).await.expect("ended");
     assert_eq!(ended.iter().filter(|row| row.get(0)).count(), 1);
     server.freeze();
-    let begin = now();
+    let begin = Moment::now();
     let error =
         within(2 * SOON, "an answer", other.acquire(&scope("s"), Mode::Exclusive)).await.expect_err("no session");
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");

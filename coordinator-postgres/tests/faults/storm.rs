@@ -1,11 +1,11 @@
 //! Statements and sessions that are ended all the time, by somebody who may.
 
 use crate::kit::environment::{admin_url, builder, client, scope, unique, url};
-use crate::kit::wait::until;
 use coordinator_postgres::tokio_postgres::Client;
 use coordinator_postgres::{
     ErasureCoordinator, ErasureCoordinatorExt, Error, ErrorKind, Lease, Mode, PostgresCoordinator,
 };
+use coordinator_testkit::until;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

@@ -1,11 +1,11 @@
 //! The link is cut before, within and after every message of every operation.
 
 use crate::kit::environment::{builder, coordinator, scope, unique, url};
-use crate::kit::proxy::{Fault, Proxy, Trap};
-use crate::kit::wait::{until, within};
+use crate::kit::proxy::{Fault, Proxy, Trap, link_to, way};
 use coordinator_postgres::{
     ErasureCoordinator, ErasureCoordinatorExt, Error, ErrorKind, Lease, Mode, PostgresCoordinator, under_lock,
 };
+use coordinator_testkit::{until, within};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,8 +31,8 @@ struct Link {
 
 impl Link {
     async fn new() -> Self {
-        let (proxy, namespace) = (Proxy::to(&url()).await, unique("wire"));
-        let behind = builder(&proxy.way(&url()), &namespace).connect().await.expect("the server is there");
+        let (proxy, namespace) = (link_to(&url()).await, unique("wire"));
+        let behind = builder(&way(&proxy, &url()), &namespace).connect().await.expect("the server is there");
         Self { proxy, behind: Arc::new(behind), other: coordinator(&url(), &namespace).await }
     }
 

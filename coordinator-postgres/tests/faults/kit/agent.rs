@@ -2,10 +2,10 @@
 
 use super::belief;
 use super::environment::{builder, client, scope};
-use super::wait::now;
 use coordinator_postgres::{
     ErasureCoordinator, ErasureCoordinatorExt, Lease, Mode, PostgresBuilder, PostgresCoordinator, admit,
 };
+use coordinator_testkit::Moment;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub(crate) async fn run(arguments: &[String]) {
         match words[..] {
             ["acquire", name, mode] => {
                 let lease = Arc::new(coordinator.acquire(&scope(name), mode_of(mode)).await.expect("granted"));
-                println!("granted {}", now());
+                println!("granted {}", Moment::now());
                 watch(&lease);
                 leases.insert(name.to_owned(), lease);
             }
@@ -39,7 +39,7 @@ pub(crate) async fn run(arguments: &[String]) {
                     .map(|i: u32| (scope(&format!("many-{i}")), Mode::Exclusive))
                     .collect();
                 std::mem::forget(coordinator.acquire_all(&wanted).await.expect("granted"));
-                println!("granted {}", now());
+                println!("granted {}", Moment::now());
             }
             ["churn", name] => drop(tokio::spawn(churn(Arc::clone(&coordinator), name.to_owned()))),
             ["inspect", name] => {
@@ -56,7 +56,7 @@ pub(crate) async fn run(arguments: &[String]) {
                     drop(tokio::spawn(async move { std::thread::sleep(blocked) }));
                 }
                 std::thread::sleep(blocked);
-                println!("blocked {}", now());
+                println!("blocked {}", Moment::now());
             }
             ["release", name] => {
                 let mut shared = leases.remove(name).expect("a lease");
@@ -92,7 +92,7 @@ fn watch(lease: &Arc<Lease>) {
     let (lost, believed) = (lease.lost(), belief::watch(lease));
     drop(tokio::spawn(async move {
         let reason = lost.await;
-        println!("lost {} {reason:?}", now());
+        println!("lost {} {reason:?}", Moment::now());
     }));
     drop(std::thread::spawn(move || {
         let believed = believed.join().expect("no panic");
@@ -102,7 +102,7 @@ fn watch(lease: &Arc<Lease>) {
 
 async fn queue(coordinator: Arc<PostgresCoordinator>, name: String, mode: Mode) {
     let lease = coordinator.acquire(&scope(&name), mode).await.expect("granted");
-    println!("served {}", now());
+    println!("served {}", Moment::now());
     lease.release().await.expect("held to the end");
 }
 

@@ -1,7 +1,7 @@
 //! An instance in a process of its own, to be killed and frozen.
 
 use super::environment::unique;
-use super::wait::{Moment, within};
+use coordinator_testkit::{Moment, within};
 use rustix::process::{Pid, Signal, kill_process};
 use std::process::Stdio;
 use std::time::Duration;

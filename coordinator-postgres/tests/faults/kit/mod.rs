@@ -3,9 +3,10 @@
 pub(crate) mod agent;
 pub(crate) mod belief;
 pub(crate) mod environment;
+#[path = "../../support/framing.rs"]
+pub(crate) mod framing;
 pub(crate) mod instance;
 pub(crate) mod pgbouncer;
 pub(crate) mod proxy;
 pub(crate) mod server;
-pub(crate) mod wait;
 pub(crate) mod warnings;

@@ -2,7 +2,7 @@
 
 use super::environment::{place, port, unique, url, variable};
 use super::server::{as_account, free_port};
-use super::wait::until;
+use coordinator_testkit::until;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

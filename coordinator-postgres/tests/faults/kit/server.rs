@@ -1,8 +1,8 @@
 //! A server of the test's own, to be stopped, killed and copied.
 
 use super::environment::{client, unique, variable};
-use super::wait::within;
 use coordinator_postgres::tokio_postgres::{self, NoTls};
+use coordinator_testkit::within;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::net::TcpListener;

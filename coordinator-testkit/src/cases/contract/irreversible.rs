@@ -1,5 +1,6 @@
-use super::{Handle, MOMENT, fresh_scope, is_free, soon};
-use coordinator_local::{ErasureCoordinatorExt, ErrorKind, LossReason, Mode, Scope};
+use super::{MOMENT, pairs};
+use crate::{Handle, fresh_scope, is_free, soon};
+use coordinator_core::{ErasureCoordinatorExt, ErrorKind, LossReason, Mode, Scope};
 use std::{
     sync::{
         Arc,
@@ -8,6 +9,14 @@ use std::{
     time::Duration,
 };
 use tokio::sync::oneshot;
+
+pairs![
+    a_dropped_caller_neither_cancels_nor_frees,
+    an_aborted_task_neither_cancels_nor_frees,
+    a_dropped_runtime_neither_cancels_nor_frees,
+    a_release_waits_for_the_step,
+    a_step_on_a_lost_lease_never_begins,
+];
 
 /// A step that says when it runs, and ends when it is told to.
 struct Step {
@@ -44,7 +53,7 @@ impl Step {
     }
 }
 
-pub async fn a_dropped_caller_neither_cancels_nor_frees(one: Handle, two: Handle) {
+async fn a_dropped_caller_neither_cancels_nor_frees(one: Handle, two: Handle) {
     let (scope, (mut watched, step)) = (fresh_scope(), Step::new());
     let lease = soon(&one, &scope, Mode::Exclusive).await;
     tokio::select! {
@@ -55,7 +64,7 @@ pub async fn a_dropped_caller_neither_cancels_nor_frees(one: Handle, two: Handle
     watched.keeps(&scope, &two).await;
 }
 
-pub async fn an_aborted_task_neither_cancels_nor_frees(one: Handle, two: Handle) {
+async fn an_aborted_task_neither_cancels_nor_frees(one: Handle, two: Handle) {
     let (scope, (mut watched, step)) = (fresh_scope(), Step::new());
     let caller = tokio::spawn(async move {
         let lease = soon(&one, &scope, Mode::Exclusive).await;
@@ -67,7 +76,7 @@ pub async fn an_aborted_task_neither_cancels_nor_frees(one: Handle, two: Handle)
     watched.keeps(&scope, &two).await;
 }
 
-pub async fn a_dropped_runtime_neither_cancels_nor_frees(one: Handle, two: Handle) {
+async fn a_dropped_runtime_neither_cancels_nor_frees(one: Handle, two: Handle) {
     let (scope, (mut watched, step)) = (fresh_scope(), Step::new());
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.expect("a runtime");
@@ -80,7 +89,7 @@ pub async fn a_dropped_runtime_neither_cancels_nor_frees(one: Handle, two: Handl
     watched.keeps(&scope, &two).await;
 }
 
-pub async fn a_release_waits_for_the_step(one: Handle, two: Handle) {
+async fn a_release_waits_for_the_step(one: Handle, two: Handle) {
     let (scope, (mut watched, step)) = (fresh_scope(), Step::new());
     let lease = soon(&one, &scope, Mode::Exclusive).await;
     tokio::select! {
@@ -96,7 +105,7 @@ pub async fn a_release_waits_for_the_step(one: Handle, two: Handle) {
     release.await.expect("no panic");
 }
 
-pub async fn a_step_on_a_lost_lease_never_begins(one: Handle, _: Handle) {
+async fn a_step_on_a_lost_lease_never_begins(one: Handle, _: Handle) {
     let scope = fresh_scope();
     let lease = soon(&one, &scope, Mode::Exclusive).await;
     assert_eq!(lease.irreversible(Duration::from_secs(1), async { 7 }).await.expect("it ran"), 7);

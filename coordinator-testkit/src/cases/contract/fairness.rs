@@ -1,5 +1,6 @@
-use super::{Handle, PATIENCE, fresh_scope, soon};
-use coordinator_local::{Mode, Scope};
+use super::pairs;
+use crate::{Handle, PATIENCE, fresh_scope, soon};
+use coordinator_core::{Mode, Scope};
 use std::{
     sync::{
         Arc,
@@ -9,11 +10,16 @@ use std::{
 };
 use tokio::task::JoinSet;
 
-pub async fn a_flow_of_shared_leases_does_not_starve_an_exclusive_waiter(one: Handle, two: Handle) {
+pairs![
+    a_flow_of_shared_leases_does_not_starve_an_exclusive_waiter,
+    a_flow_of_exclusive_leases_does_not_starve_a_shared_waiter,
+];
+
+async fn a_flow_of_shared_leases_does_not_starve_an_exclusive_waiter(one: Handle, two: Handle) {
     a_flow_does_not_starve(Mode::Shared, Mode::Exclusive, one, two).await;
 }
 
-pub async fn a_flow_of_exclusive_leases_does_not_starve_a_shared_waiter(one: Handle, two: Handle) {
+async fn a_flow_of_exclusive_leases_does_not_starve_a_shared_waiter(one: Handle, two: Handle) {
     a_flow_does_not_starve(Mode::Exclusive, Mode::Shared, one, two).await;
 }
 

@@ -1,5 +1,6 @@
-use super::{Handle, MOMENT, fresh_scope, is_free, soon};
-use coordinator_local::{ErasureCoordinatorExt, Mode};
+use super::{MOMENT, pairs};
+use crate::{Handle, fresh_scope, is_free, soon};
+use coordinator_core::{ErasureCoordinatorExt, Mode};
 use std::{
     sync::{
         Arc,
@@ -9,7 +10,18 @@ use std::{
 };
 use tokio::task::JoinSet;
 
-pub async fn an_exclusive_lease_excludes_all_others(one: Handle, two: Handle) {
+pairs![
+    an_exclusive_lease_excludes_all_others,
+    a_shared_lease_excludes_exclusive_ones_only,
+    shared_leases_coexist_however_long_they_are_held,
+    other_scopes_are_not_excluded,
+    exclusion_holds_under_load,
+    a_try_after_a_drop_in_the_same_task_succeeds,
+    a_try_after_a_release_succeeds_on_the_other_handle,
+    fencing_tokens_grow_with_every_call,
+];
+
+async fn an_exclusive_lease_excludes_all_others(one: Handle, two: Handle) {
     let scope = fresh_scope();
     for (one, two) in [(&one, &two), (&two, &one)] {
         let lease = soon(one, &scope, Mode::Exclusive).await;
@@ -23,7 +35,7 @@ pub async fn an_exclusive_lease_excludes_all_others(one: Handle, two: Handle) {
     }
 }
 
-pub async fn a_shared_lease_excludes_exclusive_ones_only(one: Handle, two: Handle) {
+async fn a_shared_lease_excludes_exclusive_ones_only(one: Handle, two: Handle) {
     let scope = fresh_scope();
     let lease = soon(&one, &scope, Mode::Shared).await;
     for handle in [&one, &two] {
@@ -36,7 +48,7 @@ pub async fn a_shared_lease_excludes_exclusive_ones_only(one: Handle, two: Handl
     is_free(&two, &scope).await;
 }
 
-pub async fn shared_leases_coexist_however_long_they_are_held(one: Handle, two: Handle) {
+async fn shared_leases_coexist_however_long_they_are_held(one: Handle, two: Handle) {
     let scope = fresh_scope();
     let _long = soon(&one, &scope, Mode::Shared).await;
     tokio::time::sleep(Duration::from_millis(1500)).await;
@@ -49,7 +61,7 @@ pub async fn shared_leases_coexist_however_long_they_are_held(one: Handle, two: 
     }
 }
 
-pub async fn other_scopes_are_not_excluded(one: Handle, two: Handle) {
+async fn other_scopes_are_not_excluded(one: Handle, two: Handle) {
     let mut leases = Vec::new();
     for _ in 0..50 {
         let lease = one.try_acquire(&fresh_scope(), Mode::Exclusive).await.expect("an answer");
@@ -59,7 +71,7 @@ pub async fn other_scopes_are_not_excluded(one: Handle, two: Handle) {
     }
 }
 
-pub async fn exclusion_holds_under_load(one: Handle, two: Handle) {
+async fn exclusion_holds_under_load(one: Handle, two: Handle) {
     const EXCLUSIVE: u64 = 1 << 32;
     let inside = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
     let scopes = [fresh_scope(), fresh_scope()];
@@ -87,7 +99,7 @@ pub async fn exclusion_holds_under_load(one: Handle, two: Handle) {
     }
 }
 
-pub async fn a_try_after_a_drop_in_the_same_task_succeeds(one: Handle, _: Handle) {
+async fn a_try_after_a_drop_in_the_same_task_succeeds(one: Handle, _: Handle) {
     let scope = fresh_scope();
     let mut lease = soon(&one, &scope, Mode::Exclusive).await;
     for round in 0..500 {
@@ -98,7 +110,7 @@ pub async fn a_try_after_a_drop_in_the_same_task_succeeds(one: Handle, _: Handle
     }
 }
 
-pub async fn a_try_after_a_release_succeeds_on_the_other_handle(one: Handle, two: Handle) {
+async fn a_try_after_a_release_succeeds_on_the_other_handle(one: Handle, two: Handle) {
     let scope = fresh_scope();
     for _ in 0..100 {
         soon(&one, &scope, Mode::Exclusive).await.release().await.expect("held to the end");
@@ -107,7 +119,7 @@ pub async fn a_try_after_a_release_succeeds_on_the_other_handle(one: Handle, two
     }
 }
 
-pub async fn fencing_tokens_grow_with_every_call(one: Handle, two: Handle) {
+async fn fencing_tokens_grow_with_every_call(one: Handle, two: Handle) {
     let scope = fresh_scope();
     let mut last = None;
     for mode in [Mode::Exclusive, Mode::Shared, Mode::Exclusive] {

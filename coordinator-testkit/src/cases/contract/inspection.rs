@@ -1,9 +1,12 @@
-use super::{Handle, PATIENCE, fresh_scope, is_free, soon};
-use coordinator_local::{Inspection, Mode};
+use super::pairs;
+use crate::{Handle, PATIENCE, fresh_scope, is_free, soon};
+use coordinator_core::{Inspection, Mode, Scope};
 use std::{sync::Arc, time::Duration};
 use tokio::task::JoinSet;
 
-pub async fn looking_takes_nothing(one: Handle, two: Handle) {
+pairs![looking_takes_nothing, holders_and_waiters_are_seen,];
+
+async fn looking_takes_nothing(one: Handle, two: Handle) {
     let scope = fresh_scope();
     let mut probers = JoinSet::new();
     for prober in 0..20 {
@@ -20,7 +23,7 @@ pub async fn looking_takes_nothing(one: Handle, two: Handle) {
     }
 }
 
-pub async fn holders_and_waiters_are_seen(one: Handle, two: Handle) {
+async fn holders_and_waiters_are_seen(one: Handle, two: Handle) {
     let scope = fresh_scope();
     for (holds, other) in [(&one, &two), (&two, &one)] {
         for mode in [Mode::Shared, Mode::Exclusive] {
@@ -46,7 +49,7 @@ pub async fn holders_and_waiters_are_seen(one: Handle, two: Handle) {
     }
 }
 
-async fn until(handle: &Handle, scope: &coordinator_local::Scope, seen: impl Fn(&Inspection) -> bool) {
+async fn until(handle: &Handle, scope: &Scope, seen: impl Fn(&Inspection) -> bool) {
     tokio::time::timeout(PATIENCE, async {
         while !seen(&handle.inspect(scope).await.expect("an answer")) {
             tokio::time::sleep(Duration::from_millis(1)).await;

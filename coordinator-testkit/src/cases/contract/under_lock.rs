@@ -1,5 +1,6 @@
-use super::{Handle, fresh_scope, is_free, soon};
-use coordinator_local::{Error, ErrorKind, LossReason, Mode, under_lock};
+use super::pairs;
+use crate::{Handle, fresh_scope, is_free, soon};
+use coordinator_core::{Error, ErrorKind, LossReason, Mode, under_lock};
 use std::{
     sync::{
         Arc,
@@ -8,9 +9,18 @@ use std::{
     time::Duration,
 };
 
+pairs![
+    the_scope_is_held_during_the_work_and_free_after_it,
+    the_error_of_the_work_wins,
+    a_panic_of_the_work_frees,
+    a_second_under_lock_in_the_same_task_is_an_error,
+    it_can_be_spawned,
+    a_loss_drops_the_work_and_is_told,
+];
+
 const MODES: [Mode; 2] = [Mode::Exclusive, Mode::Shared];
 
-pub async fn the_scope_is_held_during_the_work_and_free_after_it(one: Handle, two: Handle) {
+async fn the_scope_is_held_during_the_work_and_free_after_it(one: Handle, two: Handle) {
     let scope = fresh_scope();
     let done = under_lock(&one, &scope, Mode::Exclusive, async |lease| {
         lease.verify(Duration::from_secs(1)).await?;
@@ -21,7 +31,7 @@ pub async fn the_scope_is_held_during_the_work_and_free_after_it(one: Handle, tw
     is_free(&two, &scope).await;
 }
 
-pub async fn the_error_of_the_work_wins(one: Handle, two: Handle) {
+async fn the_error_of_the_work_wins(one: Handle, two: Handle) {
     let scope = fresh_scope();
     let failed = || Error::new(ErrorKind::Invalid, "work", "on purpose");
     let done = under_lock(&one, &scope, Mode::Exclusive, async |_| Err::<(), _>(failed())).await;
@@ -29,7 +39,7 @@ pub async fn the_error_of_the_work_wins(one: Handle, two: Handle) {
     is_free(&two, &scope).await;
 }
 
-pub async fn a_panic_of_the_work_frees(one: Handle, two: Handle) {
+async fn a_panic_of_the_work_frees(one: Handle, two: Handle) {
     let scope = fresh_scope();
     let panics = tokio::spawn(async move {
         under_lock(&one, &scope, Mode::Exclusive, async |_| -> Result<(), Error> { panic!("on purpose") }).await
@@ -38,7 +48,7 @@ pub async fn a_panic_of_the_work_frees(one: Handle, two: Handle) {
     is_free(&two, &scope).await;
 }
 
-pub async fn a_second_under_lock_in_the_same_task_is_an_error(one: Handle, two: Handle) {
+async fn a_second_under_lock_in_the_same_task_is_an_error(one: Handle, two: Handle) {
     let (scope, other) = (fresh_scope(), fresh_scope());
     for outer in MODES {
         for inner in MODES {
@@ -52,7 +62,7 @@ pub async fn a_second_under_lock_in_the_same_task_is_an_error(one: Handle, two: 
     }
 }
 
-pub async fn it_can_be_spawned(one: Handle, two: Handle) {
+async fn it_can_be_spawned(one: Handle, two: Handle) {
     let (scope, held) = (fresh_scope(), Arc::new(AtomicBool::new(false)));
     let mut tasks = tokio::task::JoinSet::new();
     for task in 0..8 {
@@ -72,7 +82,7 @@ pub async fn it_can_be_spawned(one: Handle, two: Handle) {
     }
 }
 
-pub async fn a_loss_drops_the_work_and_is_told(one: Handle, two: Handle) {
+async fn a_loss_drops_the_work_and_is_told(one: Handle, two: Handle) {
     struct Dropped(Arc<AtomicBool>);
     impl Drop for Dropped {
         fn drop(&mut self) {

@@ -1,10 +1,18 @@
-use super::{Handle, fresh_scope, is_free, soon};
-use coordinator_local::{ErasureCoordinatorExt, ErrorKind, Lease, Mode};
+use super::pairs;
+use crate::{Handle, fresh_scope, is_free, soon};
+use coordinator_core::{ErasureCoordinatorExt, ErrorKind, Lease, Mode};
 use futures_util::poll;
 use std::{sync::Arc, time::Duration};
 use tokio::task::JoinSet;
 
-pub async fn opposite_orders_do_not_deadlock(one: Handle, two: Handle) {
+pairs![
+    opposite_orders_do_not_deadlock,
+    a_scope_named_twice_is_refused,
+    a_dropped_acquire_of_several_holds_none,
+    several_are_lost_and_released_together,
+];
+
+async fn opposite_orders_do_not_deadlock(one: Handle, two: Handle) {
     let scopes: [_; 4] = std::array::from_fn(|_| (fresh_scope(), Mode::Exclusive));
     let mut tasks = JoinSet::new();
     for task in 0..4_usize {
@@ -28,7 +36,7 @@ pub async fn opposite_orders_do_not_deadlock(one: Handle, two: Handle) {
     }
 }
 
-pub async fn a_scope_named_twice_is_refused(one: Handle, two: Handle) {
+async fn a_scope_named_twice_is_refused(one: Handle, two: Handle) {
     let (scope, other) = (fresh_scope(), fresh_scope());
     let wanted = [(scope, Mode::Shared), (other, Mode::Shared), (scope, Mode::Exclusive)];
     let error = one.acquire_all(&wanted).await.expect_err("refused");
@@ -36,7 +44,7 @@ pub async fn a_scope_named_twice_is_refused(one: Handle, two: Handle) {
     is_free(&two, &scope).await;
 }
 
-pub async fn a_dropped_acquire_of_several_holds_none(one: Handle, two: Handle) {
+async fn a_dropped_acquire_of_several_holds_none(one: Handle, two: Handle) {
     let scopes = [fresh_scope(), fresh_scope(), fresh_scope()];
     for blocked in &scopes {
         let holder = soon(&two, blocked, Mode::Shared).await;
@@ -54,7 +62,7 @@ pub async fn a_dropped_acquire_of_several_holds_none(one: Handle, two: Handle) {
     }
 }
 
-pub async fn several_are_lost_and_released_together(one: Handle, two: Handle) {
+async fn several_are_lost_and_released_together(one: Handle, two: Handle) {
     let wanted = [(fresh_scope(), Mode::Exclusive), (fresh_scope(), Mode::Shared)];
     let leases = one.acquire_all(&wanted).await.expect("no failure");
     leases.irreversible(Duration::ZERO, async {}).await.expect("it ran");

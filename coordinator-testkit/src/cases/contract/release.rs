@@ -1,10 +1,19 @@
-use super::{Handle, fresh_scope, is_free, soon};
-use coordinator_local::{ErrorKind, LossReason, Mode};
+use super::pairs;
+use crate::{Handle, fresh_scope, is_free, soon};
+use coordinator_core::{ErrorKind, LossReason, Mode};
 use std::{sync::Arc, time::Duration};
+
+pairs![
+    a_released_scope_is_free,
+    a_dropped_lease_frees,
+    a_panic_frees,
+    a_dropped_runtime_frees,
+    a_lost_lease_says_so_everywhere,
+];
 
 const LOST: ErrorKind = ErrorKind::Lost(LossReason::ShutDown);
 
-pub async fn a_released_scope_is_free(one: Handle, two: Handle) {
+async fn a_released_scope_is_free(one: Handle, two: Handle) {
     let scope = fresh_scope();
     for mode in [Mode::Exclusive, Mode::Shared] {
         soon(&one, &scope, mode).await.release().await.expect("held to the end");
@@ -12,7 +21,7 @@ pub async fn a_released_scope_is_free(one: Handle, two: Handle) {
     }
 }
 
-pub async fn a_dropped_lease_frees(one: Handle, two: Handle) {
+async fn a_dropped_lease_frees(one: Handle, two: Handle) {
     let scope = fresh_scope();
     for mode in [Mode::Exclusive, Mode::Shared] {
         drop(soon(&one, &scope, mode).await);
@@ -20,7 +29,7 @@ pub async fn a_dropped_lease_frees(one: Handle, two: Handle) {
     }
 }
 
-pub async fn a_panic_frees(one: Handle, two: Handle) {
+async fn a_panic_frees(one: Handle, two: Handle) {
     let scope = fresh_scope();
     let panics = tokio::spawn(async move {
         let _lease = soon(&one, &scope, Mode::Exclusive).await;
@@ -30,7 +39,7 @@ pub async fn a_panic_frees(one: Handle, two: Handle) {
     is_free(&two, &scope).await;
 }
 
-pub async fn a_dropped_runtime_frees(one: Handle, two: Handle) {
+async fn a_dropped_runtime_frees(one: Handle, two: Handle) {
     let scope = fresh_scope();
     let holds = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -49,7 +58,7 @@ pub async fn a_dropped_runtime_frees(one: Handle, two: Handle) {
     is_free(&two, &scope).await;
 }
 
-pub async fn a_lost_lease_says_so_everywhere(one: Handle, _: Handle) {
+async fn a_lost_lease_says_so_everywhere(one: Handle, _: Handle) {
     let scope = fresh_scope();
     let (lease, other) = (soon(&one, &scope, Mode::Shared).await, soon(&one, &scope, Mode::Shared).await);
     assert!(lease.remaining() > Duration::ZERO);

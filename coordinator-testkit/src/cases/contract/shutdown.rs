@@ -1,11 +1,14 @@
-use super::{Handle, PATIENCE, fresh_scope, somebody_waits, soon};
-use coordinator_local::{ErrorKind, Mode};
+use super::pairs;
+use crate::{Handle, PATIENCE, fresh_scope, somebody_waits, soon};
+use coordinator_core::{ErrorKind, Mode};
 use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
 
-pub async fn new_requests_and_waiters_are_refused(one: Handle, _: Handle) {
+pairs![new_requests_and_waiters_are_refused, leases_are_waited_for, what_is_left_is_told_lost_and_freed,];
+
+async fn new_requests_and_waiters_are_refused(one: Handle, _: Handle) {
     let scope = fresh_scope();
     let lease = soon(&one, &scope, Mode::Exclusive).await;
     let waiter = {
@@ -27,7 +30,7 @@ pub async fn new_requests_and_waiters_are_refused(one: Handle, _: Handle) {
     assert!(shutdown.await.expect("no panic").expect("shut down").left.is_empty());
 }
 
-pub async fn leases_are_waited_for(one: Handle, _: Handle) {
+async fn leases_are_waited_for(one: Handle, _: Handle) {
     let lease = soon(&one, &fresh_scope(), Mode::Shared).await;
     let begin = Instant::now();
     let work = tokio::spawn(async move {
@@ -40,7 +43,7 @@ pub async fn leases_are_waited_for(one: Handle, _: Handle) {
     assert!(one.shutdown(PATIENCE).await.expect("again").left.is_empty());
 }
 
-pub async fn what_is_left_is_told_lost_and_freed(one: Handle, two: Handle) {
+async fn what_is_left_is_told_lost_and_freed(one: Handle, two: Handle) {
     let (scope, other) = (fresh_scope(), fresh_scope());
     let lease = soon(&one, &scope, Mode::Exclusive).await;
     drop(soon(&one, &other, Mode::Exclusive).await);

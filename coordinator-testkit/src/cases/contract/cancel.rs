@@ -1,12 +1,21 @@
-use super::{Handle, fresh_scope, is_free, somebody_waits, soon};
-use coordinator_local::{ErasureCoordinatorExt, Mode};
+use super::pairs;
+use crate::{Handle, fresh_scope, is_free, somebody_waits, soon};
+use coordinator_core::{ErasureCoordinatorExt, Mode};
 use futures_util::poll;
 use std::{sync::Arc, time::Duration};
 use tokio::task::JoinSet;
 
+pairs![
+    a_dropped_acquire_leaves_nothing_held_after_any_number_of_polls,
+    a_dropped_waiter_is_out_of_the_way_after_any_number_of_polls,
+    a_dropped_exclusive_waiter_lets_shared_ones_in,
+    a_storm_of_time_outs_strands_nobody,
+    an_aborted_holder_frees,
+];
+
 const MODES: [Mode; 2] = [Mode::Exclusive, Mode::Shared];
 
-pub async fn a_dropped_acquire_leaves_nothing_held_after_any_number_of_polls(one: Handle, two: Handle) {
+async fn a_dropped_acquire_leaves_nothing_held_after_any_number_of_polls(one: Handle, two: Handle) {
     for mode in MODES {
         for polls in 0..40_u64 {
             let scope = fresh_scope();
@@ -24,7 +33,7 @@ pub async fn a_dropped_acquire_leaves_nothing_held_after_any_number_of_polls(one
     }
 }
 
-pub async fn a_dropped_waiter_is_out_of_the_way_after_any_number_of_polls(one: Handle, two: Handle) {
+async fn a_dropped_waiter_is_out_of_the_way_after_any_number_of_polls(one: Handle, two: Handle) {
     for mode in MODES {
         for polls in 0..12_u64 {
             let scope = fresh_scope();
@@ -46,7 +55,7 @@ pub async fn a_dropped_waiter_is_out_of_the_way_after_any_number_of_polls(one: H
     }
 }
 
-pub async fn a_dropped_exclusive_waiter_lets_shared_ones_in(one: Handle, two: Handle) {
+async fn a_dropped_exclusive_waiter_lets_shared_ones_in(one: Handle, two: Handle) {
     for handle in [&one, &two] {
         let scope = fresh_scope();
         let _holder = soon(&one, &scope, Mode::Shared).await;
@@ -63,7 +72,7 @@ pub async fn a_dropped_exclusive_waiter_lets_shared_ones_in(one: Handle, two: Ha
     }
 }
 
-pub async fn a_storm_of_time_outs_strands_nobody(one: Handle, two: Handle) {
+async fn a_storm_of_time_outs_strands_nobody(one: Handle, two: Handle) {
     let scope = fresh_scope();
     let mut tasks = JoinSet::new();
     for task in 0..6_u64 {
@@ -88,7 +97,7 @@ pub async fn a_storm_of_time_outs_strands_nobody(one: Handle, two: Handle) {
     is_free(&two, &scope).await;
 }
 
-pub async fn an_aborted_holder_frees(one: Handle, two: Handle) {
+async fn an_aborted_holder_frees(one: Handle, two: Handle) {
     let scope = fresh_scope();
     let (held, is_held) = tokio::sync::oneshot::channel();
     let holder = tokio::spawn(async move {

@@ -1,0 +1,36 @@
+//! `FileCoordinator` passes the conformance suite of a backend that reaches the processes of one host.
+
+use coordinator_testkit::{Env, Harness, Reach};
+use std::process::ExitCode;
+use std::time::Duration;
+
+#[cfg(target_os = "linux")]
+use coordinator_local::{Error, FileCoordinator};
+
+#[cfg(target_os = "linux")]
+struct File;
+
+#[cfg(target_os = "linux")]
+impl Harness for File {
+    type Coordinator = FileCoordinator;
+
+    async fn connect(&self, env: &Env) -> Result<FileCoordinator, Error> {
+        FileCoordinator::open(env.directory())
+    }
+
+    fn reach(&self) -> Reach {
+        Reach::Host
+    }
+
+    fn crash_release(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn main() -> ExitCode {
+    coordinator_testkit::main(File)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn main() {}
