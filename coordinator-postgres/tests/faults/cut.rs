@@ -94,9 +94,9 @@ async fn holder(server: &Server, link: u8, what: &str, first: &[Way], then: &[Wa
     let cut_at = Moment::now();
     cut(link, first);
     if !then.is_empty() {
-        let answered = "SELECT state_change > Moment::now() FROM pg_stat_activity WHERE pid = $1";
+        let answered = "SELECT state_change > now() FROM pg_stat_activity WHERE pid = $1";
         let transaction = observer.batch_execute("BEGIN").await;
-        transaction.expect("Moment::now() stands still from here on");
+        transaction.expect("now() stands still from here on");
         let asking = Arc::clone(&lease);
         drop(tokio::spawn(async move { asking.verify(Duration::ZERO).await.is_ok() }));
         until(DEAD, "the server has answered", async || {
