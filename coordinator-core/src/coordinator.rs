@@ -1,6 +1,7 @@
 use crate::{Error, ErrorKind, Inspection, Lease, Leases, Mode, Scope, Upkeep};
 use async_trait::async_trait;
-use std::{fmt, sync::Arc, time::Duration};
+use auto_impl::auto_impl;
+use std::{fmt, time::Duration};
 
 /// A lock per scope, spanning what [`is_distributed`](Self::is_distributed) says.
 ///
@@ -13,6 +14,7 @@ use std::{fmt, sync::Arc, time::Duration};
 ///
 /// Usually held as `Arc<dyn ErasureCoordinator>`. The conveniences are in [`ErasureCoordinatorExt`].
 #[async_trait]
+#[auto_impl(Arc)]
 pub trait ErasureCoordinator: Send + Sync + fmt::Debug {
     /// Whether leases exclude callers in other processes and on other hosts.
     fn is_distributed(&self) -> bool;
@@ -85,37 +87,6 @@ pub trait ErasureCoordinator: Send + Sync + fmt::Debug {
     /// [`under_lock`](crate::under_lock) tells by it whether a task would wait for itself.
     fn identity(&self) -> usize {
         std::ptr::from_ref(self).cast::<()>().addr()
-    }
-}
-
-#[async_trait]
-impl<C: ErasureCoordinator + ?Sized> ErasureCoordinator for Arc<C> {
-    fn is_distributed(&self) -> bool {
-        (**self).is_distributed()
-    }
-
-    async fn acquire(&self, scope: &Scope, mode: Mode) -> Result<Lease, Error> {
-        (**self).acquire(scope, mode).await
-    }
-
-    async fn try_acquire(&self, scope: &Scope, mode: Mode) -> Result<Option<Lease>, Error> {
-        (**self).try_acquire(scope, mode).await
-    }
-
-    async fn inspect(&self, scope: &Scope) -> Result<Inspection, Error> {
-        (**self).inspect(scope).await
-    }
-
-    async fn acquire_sorted(&self, wanted: &[(Scope, Mode)]) -> Result<Vec<Lease>, Error> {
-        (**self).acquire_sorted(wanted).await
-    }
-
-    async fn shutdown(&self, limit: Duration) -> Result<Shutdown, Error> {
-        (**self).shutdown(limit).await
-    }
-
-    fn identity(&self) -> usize {
-        (**self).identity()
     }
 }
 

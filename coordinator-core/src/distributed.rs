@@ -52,10 +52,9 @@ impl Distributed {
     /// [`NotDistributed`], naming the coordinator.
     pub fn new(coordinator: Arc<dyn ErasureCoordinator>) -> Result<Self, NotDistributed> {
         if coordinator.is_distributed() {
-            Ok(Self(coordinator))
-        } else {
-            Err(NotDistributed { coordinator: format!("{coordinator:?}") })
+            return Ok(Self(coordinator));
         }
+        Err(NotDistributed { coordinator: format!("{coordinator:?}") })
     }
 
     /// The coordinator, to be shared with who does not ask for the proof.

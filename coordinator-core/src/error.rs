@@ -87,6 +87,9 @@ pub enum LossReason {
     /// The backend said that the scope is not held.
     #[error("the backend says that the scope is not held")]
     NotHeld,
+    /// Somebody asked its holder to give up; the scope stays the holder's until it leaves.
+    #[error("the holder was asked to give up")]
+    Revoked,
     /// The coordinator was shut down while the lease was held.
     #[error("the coordinator was shut down")]
     ShutDown,

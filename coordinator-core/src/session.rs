@@ -9,11 +9,13 @@ const LONGEST_NAP: Duration = Duration::from_millis(500);
 /// Whether what a lease lives on is alive; shared by all leases of one session with the backend.
 ///
 /// The one place that knows of a loss: leases, cohort and driver derive it from here. States: live, then lost for
-/// ever, with the first reason. Anybody may move it, by [`Session::lose`] or by looking at it past its deadline.
+/// ever, with the first reason. Anybody may move it, by [`Session::lose`] or by looking at it past its deadline. What
+/// the cohort holds of one scope is a child of it, lost with it, and alone when it is revoked.
 #[derive(Clone)]
 pub struct Session(Arc<State>);
 
 struct State {
+    parent: Option<Session>,
     lost: OnceLock<LossReason>,
     /// A [`Moment`]; moved forward by each answered heartbeat.
     deadline: AtomicU64,
@@ -29,12 +31,17 @@ impl Session {
 
     /// A session whose leases are lost at `deadline`, unless it is renewed before.
     pub fn until(deadline: Moment) -> Self {
-        Self(Arc::new(State {
-            lost: OnceLock::new(),
-            deadline: AtomicU64::new(deadline.0),
-            told: CancellationToken::new(),
-            attended: AtomicBool::new(false),
-        }))
+        Self::new(None, deadline, CancellationToken::new())
+    }
+
+    /// What is lost with this session, and can be lost alone.
+    pub(crate) fn child(&self) -> Self {
+        Self::new(Some(self.clone()), Moment::NEVER, self.0.told.child_token())
+    }
+
+    fn new(parent: Option<Self>, deadline: Moment, told: CancellationToken) -> Self {
+        let (lost, deadline, attended) = (OnceLock::new(), AtomicU64::new(deadline.0), AtomicBool::new(false));
+        Self(Arc::new(State { parent, lost, deadline, told, attended }))
     }
 
     /// Moves the deadline forward, never back; a session that is lost stays lost.
@@ -46,23 +53,27 @@ impl Session {
 
     /// Tells every lease of this session that it is lost; the first reason stays.
     pub fn lose(&self, reason: LossReason) {
-        let _ = self.0.lost.set(reason); // the first one stays
+        self.condemn(reason);
         self.0.told.cancel();
+    }
+
+    /// As [`Session::lose`], but wakes nobody: for who holds a lock, and calls [`Session::loss`] after it.
+    pub(crate) fn condemn(&self, reason: LossReason) {
+        let _ = self.0.lost.set(reason); // the first one stays
     }
 
     /// Why the session is lost, judged by the clock now, also on a thread that was frozen past the deadline.
     pub fn loss(&self) -> Option<LossReason> {
-        let loss = self.judge();
-        if loss.is_some() {
-            self.0.told.cancel();
-        }
-        loss
+        self.judge().inspect(|_| self.0.told.cancel())
     }
 
     /// As [`Session::loss`], but wakes nobody: for who holds a lock, and calls that after it.
     pub(crate) fn judge(&self) -> Option<LossReason> {
-        if self.0.lost.get().is_none() && self.remaining().is_zero() {
-            let _ = self.0.lost.set(LossReason::DeadlinePassed);
+        let passed = || self.remaining().is_zero().then_some(LossReason::DeadlinePassed);
+        if self.0.lost.get().is_none()
+            && let Some(reason) = self.0.parent.as_ref().map_or_else(passed, Self::judge)
+        {
+            self.condemn(reason);
         }
         self.0.lost.get().copied()
     }
@@ -80,7 +91,8 @@ impl Session {
         if self.0.lost.get().is_some() {
             return Duration::ZERO;
         }
-        Moment(self.0.deadline.load(Ordering::Acquire)).remaining()
+        let own = || Moment(self.0.deadline.load(Ordering::Acquire)).remaining();
+        self.0.parent.as_ref().map_or_else(own, Self::remaining)
     }
 
     /// Resolves when the session is lost. Owned, and needs no runtime to be polled on.

@@ -35,15 +35,16 @@ pub async fn under_lock<C: ErasureCoordinator + ?Sized, T, E: From<Error>>(
     mode: Mode,
     work: impl AsyncFnOnce(&Lease) -> Result<T, E>,
 ) -> Result<T, E> {
-    let identity = coordinator.identity();
-    if holds(identity, *scope) {
+    let (mut held, this) = (held(), (coordinator.identity(), *scope));
+    if held.contains(&this) {
         let message = "this task holds the scope already and would wait for itself: pass the lease on instead";
         return Err(Error::new(ErrorKind::Reentrant, "under_lock", message).into());
     }
+    held.push(this);
     let lease = coordinator.acquire(scope, mode).await?;
     let outcome = {
         let lost = lease.lost();
-        let work = holding(identity, *scope, work(&lease));
+        let work = HELD.scope(held, work(&lease));
         tokio::select! {
             biased;
             // The lease is dropped: nothing to confirm, and an answer from a dead session would delay the news.
@@ -64,17 +65,6 @@ tokio::task_local! {
 
 fn held() -> Vec<(usize, Scope)> {
     HELD.try_with(Clone::clone).unwrap_or_default()
-}
-
-fn holds(coordinator: usize, scope: Scope) -> bool {
-    HELD.try_with(|held| held.contains(&(coordinator, scope))).unwrap_or(false)
-}
-
-/// `work`, knowing that its task holds `scope`.
-fn holding<F: Future>(coordinator: usize, scope: Scope, work: F) -> impl Future<Output = F::Output> {
-    let mut held = held();
-    held.push((coordinator, scope));
-    HELD.scope(held, work)
 }
 
 /// `step`, knowing on another task what the current one holds.

@@ -51,10 +51,6 @@ pub(crate) fn steps() -> &'static Handle {
 }
 
 fn start(name: &str, workers: usize) -> Runtime {
-    Builder::new_multi_thread()
-        .worker_threads(workers)
-        .thread_name(name)
-        .enable_all()
-        .build()
-        .expect("the operating system gives a thread")
+    let started = Builder::new_multi_thread().worker_threads(workers).thread_name(name).enable_all().build();
+    started.expect("the operating system gives a thread")
 }

@@ -33,19 +33,20 @@ enum Event {
     Fail,
     Panic,
     LoseSession,
+    Revoke,
     EndUpkeep,
     ShutDown,
 }
 
 use Event::{
     Agree, Arrive, DropLease, DropUnreceived, DropWaiter, EndUpkeep, Fail, LoseSession, Panic, Refuse, Release,
-    ReleaseDropped, ShutDown,
+    ReleaseDropped, Revoke, ShutDown,
 };
 
 const STATES: [State; 7] =
     [State::Trying, State::InLine, State::HeldOpen, State::HeldExpired, State::Probing, State::Closed, State::Freeing];
 
-const EVENTS: [Event; 17] = [
+const EVENTS: [Event; 18] = [
     DropWaiter(0),
     DropWaiter(1),
     DropUnreceived,
@@ -61,6 +62,7 @@ const EVENTS: [Event; 17] = [
     Fail,
     Panic,
     LoseSession,
+    Revoke,
     EndUpkeep,
     ShutDown,
 ];
@@ -156,6 +158,7 @@ fn happen(world: &mut World, event: Event) -> bool {
             }
         }
         LoseSession => world.lose_last(),
+        Revoke => world.revoke(scope("s")),
         EndUpkeep => {
             world.may_fail = true;
             world.rig.end_upkeep();

@@ -6,7 +6,7 @@ use coordinator_core::Mode::{Exclusive, Shared};
 use coordinator_core::{DigestKey, ErasureCoordinator, LossReason, Scope};
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use scripted::caller::Caller;
-use scripted::rig::{FOREVER, Rig, granted, options};
+use scripted::rig::{FOREVER, Rig, granted, options, scope};
 use std::collections::HashMap;
 use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -111,6 +111,7 @@ fn every_event_is_counted_and_told_and_no_name_leaves() {
     tracing::subscriber::set_global_default(Lines).expect("the first one");
     grants_and_waiters_are_counted();
     every_loss_is_a_warning();
+    a_revocation_is_one_loss_also_when_the_session_is_lost_after_it();
     a_failed_release_is_a_warning();
     no_name_leaves();
 }
@@ -148,6 +149,21 @@ fn every_loss_is_a_warning() {
         assert_eq!(value("coordinator_losses_total"), before + 2, "the holder is first: {holder_is_first}");
         assert_eq!(warnings("lost"), told + 1);
     }
+}
+
+fn a_revocation_is_one_loss_also_when_the_session_is_lost_after_it() {
+    let (before, told) = (value("coordinator_losses_total"), warnings("lost"));
+    let rig = Rig::new();
+    let leases = (rig.holds(Shared), rig.joins(Shared));
+    rig.revoke(scope("s"));
+    rig.revoke(scope("s"));
+    assert_eq!(value("coordinator_losses_total"), before + 2);
+    rig.script.script().sessions[0].lose(LossReason::Disconnected);
+    rig.settle();
+    drop(leases);
+    rig.assert_over();
+    assert_eq!(value("coordinator_losses_total"), before + 2);
+    assert_eq!(warnings("lost"), told + 1);
 }
 
 fn a_failed_release_is_a_warning() {

@@ -39,7 +39,7 @@ fn walk(seed: u64) {
     let mut world = World::new(Rig::with(random_options(&mut random)));
     let sessions_are_lost = random.one_in(2);
     for _ in 0..STEPS {
-        match random.below(12) {
+        match random.below(13) {
             0..=2 => {
                 let mode = if random.one_in(2) { Mode::Exclusive } else { Mode::Shared };
                 // Most of them on one scope, so that they meet.
@@ -68,6 +68,7 @@ fn walk(seed: u64) {
                     world.lose(&sessions[random.below(sessions.len())]);
                 }
             }
+            10 if sessions_are_lost && random.one_in(3) => world.revoke(scopes[random.below(3)]),
             9 if random.one_in(4) => {
                 world.receive();
                 world.check_nobody_is_forgotten();

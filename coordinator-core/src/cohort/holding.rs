@@ -1,7 +1,7 @@
 //! A caller while it waits, and while it holds.
 
 use super::{Answer, Granted, Inner, Told, unanswered};
-use crate::{Driver, Error, FencingToken, Grant, Hold, Mode, Scope, Session, telemetry};
+use crate::{Driver, Error, FencingToken, Hold, Mode, Scope, Session, telemetry};
 use async_trait::async_trait;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{sync::Arc, time::Instant};
@@ -61,7 +61,7 @@ impl<D: Driver> Holding<D> {
 #[async_trait]
 impl<D: Driver> Hold for Holding<D> {
     fn session(&self) -> &Session {
-        self.granted.grant.session()
+        &self.granted.session
     }
 
     async fn verify(&self) -> Result<(), Error> {

@@ -52,7 +52,9 @@ impl<D: Driver> Inner<D> {
                     let Ok(permit) = Arc::clone(all).try_acquire_owned() else { return Arrival::Full };
                     room = Some(permit);
                 }
-                let granted = self.driver.without_backend().map(|grant| Granted { grant, tenure: turn.number });
+                let granted =
+                    |grant: D::Grant| Granted { session: grant.session().clone(), grant, tenure: turn.number };
+                let granted = self.driver.without_backend().map(granted);
                 vacant.insert_entry(ScopeQueue::new(granted, room.take()))
             }
         };
@@ -98,8 +100,8 @@ impl<D: Driver> Inner<D> {
         if let Some(unwanted) = turn.unwanted {
             unwanted.cancel();
         }
-        if let Some((grant, leases)) = turn.lost
-            && let Some(reason) = grant.session().loss()
+        if let Some((granted, leases)) = turn.lost
+            && let Some(reason) = granted.session.loss()
         {
             telemetry::lost(scope, leases, reason);
         }

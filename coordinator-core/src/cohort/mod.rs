@@ -1,5 +1,6 @@
 //! The queue of this process's callers: only the head of a scope's queue talks to the backend.
 
+mod held;
 mod holding;
 mod inner;
 mod options;
@@ -7,24 +8,23 @@ mod queue;
 mod requests;
 mod turn;
 mod waiters;
-mod window;
 
 pub use options::CohortOptions;
 
 use crate::{CohortBacked, Driver, ErasureCoordinator, Error, ErrorKind, Inspection};
 use crate::{Lease, Left, Mode, Scope, Shutdown, telemetry};
 use async_trait::async_trait;
+use held::{Held, Window};
 use holding::{Holding, Place};
 use inner::{Inner, closed};
 use queue::{Arrival, ScopeQueue};
 use requests::{Told, unanswered};
 use std::sync::{Arc, atomic::AtomicBool};
 use std::time::{Duration, Instant};
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, mpsc::UnboundedReceiver};
 use tracing::Instrument;
 use turn::{Answer, Granted, Request, Turn};
 use waiters::{Patience, Waiters, Wish};
-use window::Window;
 
 /// Room under the instance's cap of scopes, where there is one.
 type Room = Option<OwnedSemaphorePermit>;
@@ -49,6 +49,19 @@ impl<D: Driver> Cohort<D> {
     /// How many scopes are held or waited for now.
     pub fn scopes(&self) -> usize {
         self.0.scopes().len()
+    }
+
+    /// Asks who holds a scope in this instance to give up, for each that is `revoked`, as the backend sees it: those
+    /// leases are lost with [`LossReason::Revoked`](crate::LossReason::Revoked), nobody joins them, and the lock is
+    /// freed when the last of them has left. Ends when the channel is closed, or the coordinator gone.
+    pub fn heed(&self, mut revoked: UnboundedReceiver<Scope>) {
+        let inner = Arc::downgrade(&self.0);
+        let heed = async move {
+            while let (Some(scope), Some(inner)) = (revoked.recv().await, inner.upgrade()) {
+                inner.event(scope, ScopeQueue::revoke);
+            }
+        };
+        drop(self.0.options.upkeep.spawn(heed));
     }
 
     fn digest(&self, scope: &Scope) -> Scope {

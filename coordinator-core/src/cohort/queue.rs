@@ -10,8 +10,8 @@
 //!            InLine ─granted→ Held                          └─somebody→ Closed
 //! ```
 
-use super::{Answer, Granted, Patience, Request, Room, Turn, Waiters, Window, Wish};
-use crate::{CancellationToken, Error, Grant, Inspection, Mode, Party};
+use super::{Answer, Granted, Held, Patience, Request, Room, Turn, Waiters, Window, Wish};
+use crate::{CancellationToken, Error, Grant, Inspection, LossReason, Mode, Party};
 use tokio::sync::oneshot::Receiver;
 
 pub(super) struct ScopeQueue<G> {
@@ -26,14 +26,6 @@ enum Backend<G> {
     Asked(Mode, Option<CancellationToken>),
     Held(Held<G>),
     Freeing,
-}
-
-struct Held<G> {
-    granted: Granted<G>,
-    /// In what mode; without a backend, as it was lent last.
-    mode: Mode,
-    leases: usize,
-    window: Window,
 }
 
 /// How a caller's request was met.
@@ -128,7 +120,7 @@ impl<G: Grant> ScopeQueue<G> {
         let (mode, was_in_line) = (*mode, unwanted.is_some());
         match answer {
             Ok(Some(grant)) => {
-                let granted = Granted { grant, tenure: turn.number };
+                let granted = Granted { session: grant.session().child(), grant, tenure: turn.number };
                 let window = Window::open(turn.now, None, turn.options);
                 self.backend = Backend::Held(Held { granted, mode, leases: 0, window });
                 self.grant_head(turn); // whatever the window: else a window of zero would only ever ask
@@ -166,7 +158,7 @@ impl<G: Grant> ScopeQueue<G> {
             && held.granted.tenure == tenure
             && let Window::Probing { limit } = held.window
         {
-            if contended {
+            if contended || held.is_revoked() {
                 held.window = Window::Closed;
             } else {
                 held.window = Window::open(turn.now, limit, turn.options);
@@ -191,9 +183,25 @@ impl<G: Grant> ScopeQueue<G> {
             self.waiters.settle_all(&Err(Error::lost("acquire", reason)), turn);
         }
         if let Backend::Held(held) = std::mem::replace(&mut self.backend, Backend::Idle) {
-            turn.lost = Some((held.granted.grant, held.leases));
+            let told = held.is_revoked(); // and counted then
+            turn.lost = Some((held.granted, if told { 0 } else { held.leases }));
         }
         self.ask(None, turn);
+    }
+
+    /// Who holds is asked to give up: nobody joins, and the lock is freed when the last has left.
+    pub(super) fn revoke(&mut self, turn: &mut Turn<'_, G>) {
+        if let Backend::Held(held) = &mut self.backend
+            && held.window != Window::Unbounded
+            && held.granted.session.judge().is_none()
+        {
+            held.granted.session.condemn(LossReason::Revoked);
+            turn.lost = Some((held.granted.clone(), held.leases));
+            if let Window::Open { .. } = held.window {
+                held.window = Window::Closed; // a probe closes it when it is answered
+            }
+            self.advance(turn);
+        }
     }
 
     /// Shutdown: who waits is refused.
@@ -264,27 +272,5 @@ impl<G: Grant> ScopeQueue<G> {
         if let Backend::Held(held) = std::mem::replace(&mut self.backend, Backend::Freeing) {
             turn.request = Some(Request::Unlock(held.granted.grant));
         }
-    }
-}
-
-impl<G: Grant> Held<G> {
-    fn is_live(&self) -> bool {
-        self.granted.grant.session().judge().is_none()
-    }
-
-    /// An exclusive lock is not handed to shared callers: those of other instances may join them.
-    fn gives(&self, mode: Mode) -> bool {
-        self.mode == mode || self.window == Window::Unbounded
-    }
-
-    /// Whether nobody who is in has to leave first.
-    fn admits(&self, mode: Mode) -> bool {
-        self.leases == 0 || self.window != Window::Closed && (self.mode, mode) == (Mode::Shared, Mode::Shared)
-    }
-
-    fn lend(&mut self, mode: Mode) -> Granted<G> {
-        self.mode = mode;
-        self.leases += 1;
-        self.granted.clone()
     }
 }

@@ -31,7 +31,7 @@ impl<D: Driver> Inner<D> {
                 });
                 None
             }
-            Request::Contended(Granted { grant, tenure }, look) => {
+            Request::Contended(Granted { grant, tenure, .. }, look) => {
                 let request = async move { inner.driver.contended(scope, grant, look).await };
                 self.run(request, move |answer| {
                     after.event(scope, |queue, turn| queue.probed(tenure, answer.unwrap_or(true), turn));

@@ -1,6 +1,5 @@
 use super::{CohortOptions, ScopeQueue};
-use crate::{CancellationToken, Error, Look, Mode};
-use std::time::Instant;
+use crate::{CancellationToken, Error, Look, Mode, Moment, Session};
 use tokio::sync::oneshot::Sender;
 
 /// What a waiter gets: a lock at the backend, and during which tenure of the scope it got it.
@@ -8,6 +7,8 @@ use tokio::sync::oneshot::Sender;
 pub(super) struct Granted<G> {
     pub(super) grant: G,
     pub(super) tenure: u64,
+    /// The grant's, or its child.
+    pub(super) session: Session,
 }
 
 pub(super) type Answer<G> = Result<Option<Granted<G>>, Error>;
@@ -18,14 +19,14 @@ pub(super) type Answer<G> = Result<Option<Granted<G>>, Error>;
 /// which may drop a lease of the same shard.
 pub(super) struct Turn<'a, G> {
     pub(super) options: &'a CohortOptions,
-    pub(super) now: Instant,
+    pub(super) now: Moment,
     /// Never used before: a ticket, or a tenure.
     pub(super) number: u64,
     pub(super) answers: Vec<(Sender<Answer<G>>, Answer<G>)>,
     pub(super) request: Option<Request<G>>,
     pub(super) unwanted: Option<CancellationToken>,
-    /// A lock whose session is lost, and how many leases it had.
-    pub(super) lost: Option<(G, usize)>,
+    /// A lock that is lost or revoked, and how many leases it had.
+    pub(super) lost: Option<(Granted<G>, usize)>,
     pub(super) over: Option<ScopeQueue<G>>,
 }
 
@@ -40,7 +41,7 @@ pub(super) enum Request<G> {
 impl<'a, G> Turn<'a, G> {
     pub(super) fn new(options: &'a CohortOptions, last: &mut u64) -> Self {
         *last += 1;
-        let (now, number, answers) = (Instant::now(), *last, Vec::new());
+        let (now, number, answers) = (Moment::now(), *last, Vec::new());
         Self { options, now, number, answers, request: None, unwanted: None, lost: None, over: None }
     }
 }

@@ -7,12 +7,14 @@ use std::future::Future;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 pub type Asking = Caller<Result<Option<Lease>, Error>>;
 
 pub struct Rig {
     pub script: Scripted,
     pub coordinator: Arc<Backed>,
+    revoked: UnboundedSender<Scope>,
     runtime: Option<Runtime>,
 }
 
@@ -53,7 +55,9 @@ impl Rig {
         options.upkeep = Upkeep::On(runtime.handle().clone());
         let script = Scripted::default();
         let coordinator = Arc::new(Backed(Cohort::new(script.clone(), options)));
-        Self { script, coordinator, runtime: Some(runtime) }
+        let (revoked, heeded) = unbounded_channel();
+        coordinator.0.heed(heeded);
+        Self { script, coordinator, revoked, runtime: Some(runtime) }
     }
 
     pub fn scopes(&self) -> usize {
@@ -81,6 +85,12 @@ impl Rig {
                 tokio::task::yield_now().await;
             }
         });
+    }
+
+    /// The backend says that who holds the scope is to give up.
+    pub fn revoke(&self, scope: Scope) {
+        let _ = self.revoked.send(scope); // nobody hears it without an upkeep
+        self.settle();
     }
 
     /// Shuts the upkeep runtime down; with it end the sessions that a driver keeps there.

@@ -3,7 +3,7 @@
 use super::caller::Caller;
 use super::rig::{Asking, Rig};
 use super::{Asked, Parked};
-use coordinator_core::{ErasureCoordinator, Error, Lease, LossReason, Mode, Scope, Session, Shutdown};
+use coordinator_core::{ErasureCoordinator, Error, ErrorKind, Lease, LossReason, Mode, Scope, Session, Shutdown};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -140,9 +140,15 @@ impl World {
                 continue;
             }
             assert!(begun.clone().all(|caller| !caller.is_try), "a try waits for a holder or a waiter");
-            let mut live = self.leases.iter().filter(|lease| *lease.scope() == scope && lease.ensure_live().is_ok());
-            assert!(live.clone().next().is_some(), "waits for nobody");
+            let of_scope = || self.leases.iter().filter(|lease| *lease.scope() == scope);
+            let mut live = of_scope().filter(|lease| lease.ensure_live().is_ok());
             let script = self.rig.script.script();
+            if of_scope().any(is_revoked) {
+                let held = script.held.get(&scope).is_some_and(|(.., session)| session.loss().is_none());
+                assert!(held, "waits for who was revoked, and is lost");
+                continue;
+            }
+            assert!(live.clone().next().is_some(), "waits for nobody");
             let told_of_others = script.held.get(&scope).is_some_and(|(id, ..)| script.contended.contains(id));
             let head = begun.min_by_key(|caller| caller.came);
             if head.is_some_and(|head| head.mode == Mode::Shared) && !told_of_others {
@@ -183,6 +189,16 @@ impl World {
         }
         session.lose(LossReason::Disconnected);
         self.may_fail = true; // who releases is told
+    }
+
+    /// Who holds the scope is asked to give up.
+    pub fn revoke(&mut self, scope: Scope) {
+        self.rig.settle(); // what is under way is granted before it is revoked
+        for caller in &mut self.waiting {
+            caller.may_be_lost |= caller.is_told();
+        }
+        self.may_fail = true; // who releases is told
+        self.rig.revoke(scope);
     }
 
     pub fn lose_last(&mut self) {
@@ -241,4 +257,8 @@ impl World {
         self.rig.settle();
         assert_eq!(self.rig.script.live(), [], "never unlocked");
     }
+}
+
+fn is_revoked(lease: &Lease) -> bool {
+    lease.ensure_live().is_err_and(|error| error.kind() == ErrorKind::Lost(LossReason::Revoked))
 }
