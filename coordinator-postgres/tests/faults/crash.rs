@@ -4,19 +4,17 @@ use crate::kit::environment::{admin_url, builder, client, coordinator, primary, 
 use crate::kit::instance::Instance;
 use crate::kit::server::Server;
 use coordinator_postgres::tokio_postgres::Client;
-use coordinator_postgres::{ErasureCoordinator, ErasureCoordinatorExt, Lease, Mode, PostgresCoordinator};
+use coordinator_postgres::{ErasureCoordinator, Lease, Mode, PostgresCoordinator};
 use coordinator_testkit::{Moment, measured, until, within};
 use rustix::process::{Pid, Signal, kill_process};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::task::JoinHandle;
 
 crate::trials![
     a_killed_holder_is_followed_at_once,
     a_holder_killed_while_a_query_runs_on_its_session_is_followed_soon,
     a_killed_waiter_leaves_the_queue,
-    a_process_killed_with_a_hundred_leases_frees_them_all,
-    a_process_killed_in_mid_operation_leaves_nothing_held,
     a_terminated_session_is_told_and_followed,
     a_killed_backend_of_somebody_else_is_told_to_every_holder,
 ];
@@ -106,39 +104,6 @@ async fn a_killed_waiter_leaves_the_queue() {
     let (_, most) = measured("SIGKILL of a waiter until it left the queue", &mut took);
     assert!(most <= Duration::from_millis(1_500), "{took:?}");
     lease.release().await.expect("held to the end");
-}
-
-async fn a_process_killed_with_a_hundred_leases_frees_them_all() {
-    let namespace = unique("killed");
-    let next = coordinator(&url(), &namespace).await;
-    let mut holder = Instance::start(&url(), &namespace, &[]).await;
-    holder.tell("many 100").await;
-    holder.answer("granted").await;
-    let wanted: Vec<_> = (0..100).map(|i| (scope(&format!("many-{i}")), Mode::Exclusive)).collect();
-    assert!(next.try_acquire(&wanted[99].0, Mode::Shared).await.expect("asked").is_none());
-    let killed = Instant::now();
-    holder.kill();
-    let leases = within(SOON, "all of them", next.acquire_all(&wanted)).await.expect("granted");
-    measured("SIGKILL of a process with 100 leases until another has them all", &mut [killed.elapsed()]);
-    leases.release().await.expect("held to the end");
-}
-
-async fn a_process_killed_in_mid_operation_leaves_nothing_held() {
-    let namespace = unique("killed");
-    let next = coordinator(&url(), &namespace).await;
-    let mut took = Vec::new();
-    for round in 0..12 {
-        let mut holder = Instance::start(&url(), &namespace, &[]).await;
-        holder.tell("churn s").await;
-        holder.answer("churning").await;
-        tokio::time::sleep(Duration::from_micros(20_000 + 377 * round)).await; // somewhere in the middle
-        holder.kill();
-        let killed = Instant::now();
-        let lease = next.acquire_within(&scope("s"), Mode::Exclusive, SOON).await.expect("the server is there");
-        took.push(killed.elapsed());
-        lease.expect("free").release().await.expect("held to the end");
-    }
-    measured("SIGKILL in mid-operation until another has the scope", &mut took);
 }
 
 /// Ends the holder's session in some way while another instance waits, and measures who believed what.

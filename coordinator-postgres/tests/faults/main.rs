@@ -15,7 +15,6 @@ mod roles;
 mod stall;
 mod storm;
 mod tls;
-mod wire;
 
 use libtest_mimic::{Arguments, Trial};
 use std::future::Future;
@@ -49,7 +48,6 @@ fn main() {
         stall::trials(),
         storm::trials(),
         tls::trials(),
-        wire::trials(),
     ];
     libtest_mimic::run(&Arguments::from_args(), trials.into_iter().flatten().collect()).exit();
 }

@@ -3,17 +3,14 @@
 use crate::kit::environment::{admin_url, builder, client, coordinator, scope, unique, url, with};
 use crate::kit::instance::Instance;
 use coordinator_postgres::{CREATE_FENCE_TABLE, ErasureCoordinator, FencingToken, Mode, admit};
-use coordinator_testkit::{Moment, measured, until, within};
+use coordinator_testkit::{Moment, measured, until};
 use std::sync::Arc;
 use std::time::Duration;
 
 crate::trials![
     a_frozen_holder_keeps_its_scope_and_is_lost_when_it_wakes,
     a_frozen_holder_gives_its_scope_up_where_that_was_chosen,
-    a_holder_that_is_frozen_for_less_than_its_deadline_goes_on,
-    a_frozen_waiter_holds_others_up_for_seconds_only,
     a_frozen_holders_guarded_write_is_refused_after_another_was_in,
-    a_holder_whose_runtime_is_blocked_keeps_its_lease,
     who_is_not_frozen_outlives_every_time_of_silence,
 ];
 
@@ -63,45 +60,6 @@ async fn a_frozen_holder_gives_its_scope_up_where_that_was_chosen() {
     lease.release().await.expect("held to the end");
 }
 
-async fn a_holder_that_is_frozen_for_less_than_its_deadline_goes_on() {
-    let namespace = unique("frozen");
-    let mut holder = Instance::start(&url(), &namespace, &[]).await;
-    holder.acquire("s", "exclusive").await;
-    holder.freeze();
-    let frozen = Moment::now();
-    until(SOON, "it is frozen for a while", async || frozen.elapsed() > Duration::from_secs(2)).await;
-    holder.tell("live s").await;
-    holder.thaw();
-    assert_eq!(holder.answer("live").await, "true");
-    holder.tell("release s").await;
-    assert_eq!(holder.answer("released").await, "Ok(())");
-}
-
-async fn a_frozen_waiter_holds_others_up_for_seconds_only() {
-    let namespace = unique("frozen");
-    let holder = coordinator(&url(), &namespace).await;
-    let lease = holder.acquire(&scope("s"), Mode::Exclusive).await.expect("granted");
-    let mut waiter = Instance::start(&url(), &namespace, &[]).await;
-    waiter.tell("queue s exclusive").await;
-    until(SOON, "it stands in line", async || {
-        let seen = holder.inspect(&scope("s")).await.expect("the server is there");
-        seen.waiters.iter().any(|waiter| waiter.since.is_some())
-    })
-    .await;
-    let next = Arc::new(coordinator(&url(), &namespace).await);
-    let waiting = crate::crash::in_line(&next, "s").await;
-    waiter.freeze();
-    let released = Moment::now();
-    lease.release().await.expect("held to the end");
-    let (lease, granted) = crate::crash::granted(waiting, 3 * SOON).await;
-    measured("a waiter is frozen and then granted: until the next grant", &mut [granted.since(released)]);
-    assert!(granted.since(released) <= Duration::from_secs(6), "{:?}", granted.since(released));
-    // It wakes, and is served in its turn.
-    waiter.thaw();
-    lease.release().await.expect("held to the end");
-    waiter.answer("served").await;
-}
-
 async fn a_frozen_holders_guarded_write_is_refused_after_another_was_in() {
     let schema = unique("store").replace('-', "_");
     let admin = client(&admin_url()).await;
@@ -130,24 +88,6 @@ async fn a_frozen_holders_guarded_write_is_refused_after_another_was_in() {
     assert_eq!(holder.answer("admitted").await, "false");
     lease.release().await.expect("held to the end");
     admin.batch_execute(&format!("DROP SCHEMA {schema} CASCADE")).await.expect("dropped");
-}
-
-async fn a_holder_whose_runtime_is_blocked_keeps_its_lease() {
-    let namespace = unique("blocked");
-    let other = coordinator(&url(), &namespace).await;
-    let mut holder = Instance::start(&url(), &namespace, &["dead=4"]).await;
-    holder.acquire("s", "exclusive").await;
-    let begin = Moment::now();
-    holder.tell("block 4500").await;
-    holder.tell("live s").await;
-    within(SOON + SOON, "it is blocked no more", async {
-        while holder.moment("blocked").await.since(begin) < Duration::from_millis(4_500) {}
-    })
-    .await;
-    assert_eq!(holder.answer("live").await, "true", "its sessions live on a thread of their own");
-    assert!(other.try_acquire(&scope("s"), Mode::Shared).await.expect("asked").is_none());
-    holder.tell("release s").await;
-    assert_eq!(holder.answer("released").await, "Ok(())");
 }
 
 async fn who_is_not_frozen_outlives_every_time_of_silence() {

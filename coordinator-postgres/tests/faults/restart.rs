@@ -3,9 +3,7 @@
 use crate::kit::environment::{builder, coordinator, scope, unique, url};
 use crate::kit::proxy::{link_to, way};
 use crate::kit::server::{Server, Stop};
-use coordinator_postgres::{
-    ErasureCoordinator, ErrorKind, FencingToken, LossReason, Mode, PostgresCoordinator, WhenUnavailable,
-};
+use coordinator_postgres::{ErasureCoordinator, ErrorKind, LossReason, Mode, PostgresCoordinator, WhenUnavailable};
 use coordinator_testkit::{measured, until, within};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +14,6 @@ crate::trials![
     an_acquire_while_the_link_is_silent_fails_within_the_connect_timeout,
     an_acquire_that_may_wait_is_served_after_the_restart,
     a_wait_in_line_outlasts_a_restart_if_it_may_and_fails_if_not,
-    fencing_tokens_grow_across_crashes_of_the_server,
 ];
 
 const SOON: Duration = Duration::from_secs(5);
@@ -132,26 +129,4 @@ async fn a_wait_in_line_outlasts_a_restart_if_it_may_and_fails_if_not() {
     server.start_again().await;
     let (lease, _) = crate::crash::granted(waiting, 2 * SOON).await;
     lease.release().await.expect("held to the end");
-}
-
-async fn fencing_tokens_grow_across_crashes_of_the_server() {
-    let mut server = Server::start().await;
-    let coordinator = coordinator(&server.url(), &unique("restart")).await;
-    let mut last = FencingToken::new(0);
-    for _ in 0..4 {
-        let mut lease = None;
-        until(2 * SOON, "acquires work again", async || {
-            lease = coordinator.acquire(&scope("s"), Mode::Exclusive).await.ok();
-            lease.is_some()
-        })
-        .await;
-        let lease = lease.expect("granted");
-        for _ in 0..50 {
-            let token = lease.fence().await.expect("held");
-            assert!(token > last, "{token} after {last}");
-            last = token;
-        }
-        server.stop(Stop::Immediate);
-        server.start_again().await;
-    }
 }

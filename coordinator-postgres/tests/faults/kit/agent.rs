@@ -2,9 +2,7 @@
 
 use super::belief;
 use super::environment::{builder, client, scope};
-use coordinator_postgres::{
-    ErasureCoordinator, ErasureCoordinatorExt, Lease, Mode, PostgresBuilder, PostgresCoordinator, admit,
-};
+use coordinator_postgres::{ErasureCoordinator, Lease, Mode, PostgresBuilder, PostgresCoordinator, admit};
 use coordinator_testkit::Moment;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -34,14 +32,6 @@ pub(crate) async fn run(arguments: &[String]) {
             ["queue", name, mode] => {
                 drop(tokio::spawn(queue(Arc::clone(&coordinator), name.to_owned(), mode_of(mode))));
             }
-            ["many", count] => {
-                let wanted: Vec<_> = (0..count.parse().expect("a number"))
-                    .map(|i: u32| (scope(&format!("many-{i}")), Mode::Exclusive))
-                    .collect();
-                std::mem::forget(coordinator.acquire_all(&wanted).await.expect("granted"));
-                println!("granted {}", Moment::now());
-            }
-            ["churn", name] => drop(tokio::spawn(churn(Arc::clone(&coordinator), name.to_owned()))),
             ["inspect", name] => {
                 println!("inspecting");
                 let _ = coordinator.inspect(&scope(name)).await;
@@ -49,15 +39,6 @@ pub(crate) async fn run(arguments: &[String]) {
             ["live", name] => println!("live {}", leases[name].ensure_live().is_ok()),
             ["fence", name] => println!("token {}", leases[name].fence().await.expect("held").get()),
             ["guarded", name, token] => println!("admitted {}", guarded(url, &leases[name], token).await),
-            // Every worker of this runtime, this one too.
-            ["block", millis] => {
-                let blocked = Duration::from_millis(millis.parse().expect("a number"));
-                for _ in 0..8 {
-                    drop(tokio::spawn(async move { std::thread::sleep(blocked) }));
-                }
-                std::thread::sleep(blocked);
-                println!("blocked {}", Moment::now());
-            }
             ["release", name] => {
                 let mut shared = leases.remove(name).expect("a lease");
                 let lease = loop {
@@ -104,15 +85,6 @@ async fn queue(coordinator: Arc<PostgresCoordinator>, name: String, mode: Mode) 
     let lease = coordinator.acquire(&scope(&name), mode).await.expect("granted");
     println!("served {}", Moment::now());
     lease.release().await.expect("held to the end");
-}
-
-async fn churn(coordinator: Arc<PostgresCoordinator>, name: String) {
-    println!("churning");
-    loop {
-        let lease = coordinator.acquire(&scope(&name), Mode::Exclusive).await.expect("granted");
-        lease.fence().await.expect("held");
-        lease.release().await.expect("held to the end");
-    }
 }
 
 /// The write of a holder that trusts its token alone, as one that sent it before it was frozen.
