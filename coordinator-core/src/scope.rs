@@ -42,6 +42,11 @@ impl Scope {
         Ok(Self(Sha256::digest(name.as_bytes()).into()))
     }
 
+    /// The scope that has this digest.
+    pub fn from_digest(digest: [u8; 32]) -> Self {
+        Self(digest)
+    }
+
     /// The SHA-256 digest of the name (or, after [`Scope::keyed`], its HMAC).
     pub fn digest(&self) -> &[u8; 32] {
         &self.0

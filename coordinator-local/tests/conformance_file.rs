@@ -25,6 +25,11 @@ impl Harness for File {
     fn crash_release(&self) -> Duration {
         Duration::from_secs(1)
     }
+
+    /// A second after which a waiter that takes no free scope counts as frozen, and a few looks.
+    fn waiter_release(&self) -> Duration {
+        Duration::from_secs(2)
+    }
 }
 
 #[cfg(target_os = "linux")]

@@ -2,6 +2,7 @@ use crate::connect::Connector;
 use crate::coordinator::PostgresCoordinator;
 use crate::driver::{Plan, PostgresDriver};
 use crate::keys::Keyspace;
+use crate::revocation::channel;
 use crate::settings::Settings;
 use crate::tls::{TlsMode, client_config};
 use crate::url::SslParameters;
@@ -10,6 +11,7 @@ use rustls::client::ClientConfig;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::mpsc::unbounded_channel;
 use tokio_postgres::config::SslMode;
 
 /// What an acquire does while the server is away.
@@ -219,13 +221,15 @@ impl PostgresBuilder {
             None => client_config(self.tls_mode, self.roots.as_deref())?,
         };
         let timeout = config.get_connect_timeout().copied().unwrap_or(Duration::from_secs(5));
-        let connector = Arc::new(Connector { config, tls, timeout, upkeep: self.upkeep.clone() });
+        let (revoked, heeded) = unbounded_channel();
+        let connector = Arc::new(Connector { config, tls, timeout, upkeep: self.upkeep.clone(), revoked });
         let plan = Plan {
             connector,
             holding: Settings::holding(self.dead_peer_timeout, self.release_when_silent_for),
             waiting_sessions: self.waiting_sessions,
             outlast_outages: self.when_unavailable == WhenUnavailable::Wait,
             keyspace,
+            channel: channel(&fingerprint),
             instance: self.instance.clone(),
             fence_epoch: self.fence_epoch,
         };
@@ -239,7 +243,9 @@ impl PostgresBuilder {
         options.outlast_outages = self.when_unavailable == WhenUnavailable::Wait;
         options.digest_key = self.digest_key;
         options.upkeep = self.upkeep;
-        Ok(PostgresCoordinator::new(Cohort::new(driver, options), self.instance))
+        let cohort = Cohort::new(driver, options);
+        cohort.heed(heeded);
+        Ok(PostgresCoordinator::new(cohort, self.instance))
     }
 
     fn check(&self) -> Result<(), Error> {

@@ -1,6 +1,7 @@
 use crate::error::{POOLER, classify};
+use crate::revocation::drive;
 use crate::settings::Settings;
-use coordinator_core::{Error, ErrorKind, Upkeep};
+use coordinator_core::{Error, ErrorKind, Scope, Upkeep};
 use futures_util::future::BoxFuture;
 use rustls::client::ClientConfig;
 use socket2::{SockRef, TcpKeepalive};
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::mpsc::UnboundedSender;
 use tokio_postgres::config::Host;
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{CancelToken, Client, Config};
@@ -21,6 +23,8 @@ pub(crate) struct Connector {
     pub(crate) tls: ClientConfig,
     pub(crate) timeout: Duration,
     pub(crate) upkeep: Upkeep,
+    /// Hears whose holders are to give up.
+    pub(crate) revoked: UnboundedSender<Scope>,
 }
 
 /// One address of the server, so that a cancel goes to the backend's own server.
@@ -99,14 +103,16 @@ impl Connector {
             Target::Unix(path) => {
                 let stream = UnixStream::connect(path).await.map_err(unreachable)?;
                 let (client, connection) = config.connect_raw(stream, tokio_postgres::NoTls).await.map_err(refused)?;
-                Ok(Raw { client, connection: Box::pin(connection), target, local: None })
+                let connection = Box::pin(drive(connection, self.revoked.clone()));
+                Ok(Raw { client, connection, target, local: None })
             }
             Target::Tcp { host, addr } => {
                 let stream = tcp(*addr, settings).await?;
                 let local = stream.local_addr().ok();
                 let (client, connection) =
                     config.connect_raw(stream, self.tls_for::<TcpStream>(host)?).await.map_err(refused)?;
-                Ok(Raw { client, connection: Box::pin(connection), target, local })
+                let connection = Box::pin(drive(connection, self.revoked.clone()));
+                Ok(Raw { client, connection, target, local })
             }
         }
     }

@@ -1,7 +1,7 @@
 use crate::config::PostgresBuilder;
 use crate::driver::PostgresDriver;
 use crate::error::classify;
-use coordinator_core::{Cohort, CohortBacked, DistributedCoordinator, Error};
+use coordinator_core::{Cohort, CohortBacked, DistributedCoordinator, Error, Scope};
 use std::fmt;
 use tokio_postgres::GenericClient;
 use tokio_postgres::types::Type;
@@ -59,6 +59,22 @@ impl PostgresCoordinator {
     /// How many scopes this instance holds or waits for now.
     pub fn scopes(&self) -> usize {
         self.cohort.scopes()
+    }
+
+    /// Asks who holds the scope, in whatever instance, to give up: its leases are lost with
+    /// [`LossReason::Revoked`](coordinator_core::LossReason::Revoked), and nobody joins them.
+    ///
+    /// Cooperative: the scope stays the holder's until it has left, so two never believe at the same time. `Ok` says
+    /// that the server took the notice; [`inspect`](coordinator_core::ErasureCoordinator::inspect) shows who holds.
+    /// Only instances with the same namespace and digest key hear it. Whoever may connect to the database may ask.
+    ///
+    /// # Errors
+    /// [`Unavailable`](coordinator_core::ErrorKind::Unavailable) when the server can't be asked.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time; whether the notice went out is then unknown.
+    pub async fn revoke(&self, scope: &Scope) -> Result<(), Error> {
+        self.cohort.driver().primary.revoke(&self.cohort.digest(scope)).await
     }
 
     /// Whether a connection of the store sees this coordinator's locks: same server, same database, no standby.

@@ -35,6 +35,7 @@ pub(crate) struct Plan {
     pub(crate) waiting_sessions: usize,
     pub(crate) outlast_outages: bool,
     pub(crate) keyspace: Keyspace,
+    pub(crate) channel: String,
     pub(crate) instance: String,
     pub(crate) fence_epoch: u16,
 }
@@ -44,8 +45,9 @@ impl PostgresDriver {
     ///
     /// Also answers how many locks the server can hold.
     pub(crate) async fn connect(plan: Plan) -> Result<(Self, usize), Error> {
-        let Plan { connector, holding, waiting_sessions, outlast_outages, keyspace, instance, fence_epoch } = plan;
-        let primary = Arc::new(Primary::new(Arc::clone(&connector), holding.clone()));
+        let Plan { connector, holding, waiting_sessions, outlast_outages, keyspace, channel, instance, fence_epoch } =
+            plan;
+        let primary = Arc::new(Primary::new(Arc::clone(&connector), holding.clone(), channel));
         let open = primary.current().await?;
         let second = Waiting::open(&connector).await?;
         if second.try_lock(open.identity).await? {

@@ -15,6 +15,7 @@ mod holding;
 mod inspection;
 mod keys;
 mod primary;
+mod revocation;
 mod session;
 mod settings;
 mod sink;

@@ -2,9 +2,10 @@ use crate::batch::Op;
 use crate::connect::Connector;
 use crate::holding::Holding;
 use crate::keys::Keys;
+use crate::revocation::{listen, notify};
 use crate::session::{open, random};
 use crate::settings::Settings;
-use coordinator_core::{Error, ErrorKind, LossReason, Mode};
+use coordinator_core::{Error, ErrorKind, LossReason, Mode, Scope};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,6 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) struct Primary {
     connector: Arc<Connector>,
     settings: Settings,
+    /// What it listens on.
+    channel: String,
     state: Mutex<State>,
 }
 
@@ -35,8 +38,8 @@ pub(crate) struct Incarnation {
 }
 
 impl Primary {
-    pub(crate) fn new(connector: Arc<Connector>, settings: Settings) -> Self {
-        Self { connector, settings, state: Mutex::new(State::Absent) }
+    pub(crate) fn new(connector: Arc<Connector>, settings: Settings, channel: String) -> Self {
+        Self { connector, settings, channel, state: Mutex::new(State::Absent) }
     }
 
     pub(crate) async fn current(&self) -> Result<Incarnation, Error> {
@@ -56,10 +59,11 @@ impl Primary {
     }
 
     fn open(&self) -> Opening {
-        let (connector, settings) = (Arc::clone(&self.connector), self.settings.clone());
+        let (connector, settings, channel) = (Arc::clone(&self.connector), self.settings.clone(), self.channel.clone());
         let task = self.connector.upkeep.spawn(async move {
             let opened = open(&connector, &settings).await?;
             let lock_table = opened.lock_table;
+            listen(&opened.client, &channel).await?;
             let holding = Holding::start(opened, &settings, &connector.upkeep).await?;
             let identity = random()?.cast_signed();
             holding.ask(Op::Take(Mode::Exclusive), Keys { scope: identity, turnstile: identity }).await?;
@@ -67,6 +71,11 @@ impl Primary {
         });
         let ended = |error| Error::with_source(ErrorKind::Unavailable, "connect", "the attempt was ended", error);
         task.map(move |joined| joined.map_err(ended).and_then(|outcome| outcome)).boxed().shared()
+    }
+
+    /// Asks every instance that holds the scope to give up.
+    pub(crate) async fn revoke(&self, scope: &Scope) -> Result<(), Error> {
+        notify(self.current().await?.holding.client(), &self.channel, scope).await
     }
 
     /// Ends the session; its leases are lost.

@@ -34,9 +34,6 @@
 //! The kit owns `main`, so that the program can start itself anew as other processes, which are then killed, frozen and
 //! cut off. Cases have names and filters and run under `cargo test` and cargo-nextest alike.
 
-// The faults, processes and promises stand ready for the fault cases.
-#![allow(dead_code)]
-
 mod ask;
 mod cases;
 mod env;

@@ -116,18 +116,6 @@ impl Stage {
         connected.unwrap_or_else(|error| panic!("the harness did not connect: {error:?}"))
     }
 
-    /// As [`connect_in`](Self::connect_in), where it may fail.
-    pub(crate) async fn try_connect_in(&self, env: &Env) -> Result<Handle, Error> {
-        self.backend.connect(env).await
-    }
-
-    /// Two handles that exclude each other: two instances where the backend reaches that far.
-    pub(crate) async fn two_handles(&self) -> (Handle, Handle) {
-        let one = self.connect().await;
-        let two = if self.promises().reach > Reach::Process { self.connect().await } else { Arc::clone(&one) };
-        (one, two)
-    }
-
     /// An instance in a process of its own; connected when this returns.
     pub(crate) async fn process(&self) -> Process {
         Process::start(&self.env()).await

@@ -64,7 +64,8 @@ impl<D: Driver> Cohort<D> {
         drop(self.0.options.upkeep.spawn(heed));
     }
 
-    fn digest(&self, scope: &Scope) -> Scope {
+    /// The scope as the backend sees it.
+    pub fn digest(&self, scope: &Scope) -> Scope {
         self.0.options.digest_key.as_ref().map_or(*scope, |key| scope.keyed(key))
     }
 

@@ -1,6 +1,6 @@
 //! A server whose lock table is full.
 
-use crate::support::throwaway::Throwaway;
+use crate::support::server::Server;
 use crate::support::{Deployment, scope, soon, until};
 use coordinator_postgres::tokio_postgres::Client;
 use coordinator_postgres::{ErasureCoordinator, Error, ErrorKind, Lease, Mode};
@@ -29,9 +29,9 @@ fn says_so(error: &Error) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_burst_that_meets_a_full_lock_table_keeps_only_what_it_granted() {
-    let server = Throwaway::start(TINY).await;
+    let server = Server::start_with(TINY).await;
     let watch = server.client().await;
-    let deployment = Deployment::at(server.url.clone());
+    let deployment = Deployment::at(server.url());
     let one = Arc::new(deployment.builder("one").most_scopes(100_000).connect().await.expect("connected"));
     let mut held: Vec<Lease> = Vec::new();
     // Several times, so that a burst is cut at different places, and finds locks of bursts before it.
@@ -83,9 +83,9 @@ async fn a_burst_that_meets_a_full_lock_table_keeps_only_what_it_granted() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wait_that_meets_a_full_lock_table_fails_and_leaves_nothing() {
-    let server = Throwaway::start(TINY).await;
+    let server = Server::start_with(TINY).await;
     let watch = server.client().await;
-    let deployment = Deployment::at(server.url.clone());
+    let deployment = Deployment::at(server.url());
     let (one, two) = (deployment.connect("one").await, deployment.connect("two").await);
     let scope = scope("subject");
     let held = soon(&one, &scope, Mode::Exclusive).await;
@@ -107,8 +107,8 @@ async fn a_wait_that_meets_a_full_lock_table_fails_and_leaves_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_small_server_gives_a_small_cap() {
-    let server = Throwaway::start(TINY).await;
-    let deployment = Deployment::at(server.url.clone());
+    let server = Server::start_with(TINY).await;
+    let deployment = Deployment::at(server.url());
     let one = deployment.builder("one").wait_for_room(Duration::from_millis(100)).connect().await.expect("connected");
     let mut held = Vec::new();
     // A tenth of 10 × 20.

@@ -1,6 +1,6 @@
 //! Which database the locks are in, and who shares them.
 
-use crate::support::throwaway::Throwaway;
+use crate::support::server;
 use crate::support::{Deployment, Server, client, scope, soon, url, variable};
 use coordinator_postgres::{DigestKey, ErasureCoordinator, Mode};
 
@@ -21,7 +21,7 @@ async fn a_store_in_the_same_database_is_told_from_others() {
     let other = client(&format!("{admin}/postgres")).await;
     assert!(!one.same_database(&other).await.expect("an answer"));
     // Another server.
-    let another = Throwaway::start("max_connections=20").await;
+    let another = server::Server::start().await;
     assert!(!one.same_database(&another.client().await).await.expect("an answer"));
     // After the primary was lost it is judged anew.
     let held = soon(&one, &scope("subject"), Mode::Exclusive).await;

@@ -12,6 +12,7 @@ mod identity;
 mod inspection;
 mod loss;
 mod prior_art;
+mod revocation;
 mod sessions;
 mod store;
 mod waiting;

@@ -1,7 +1,7 @@
 //! What the tests share: the server, names of their own, waiting for a promise.
 #![allow(dead_code, unused_imports, unused_macros, reason = "each test target uses a part")]
 
-pub(crate) mod throwaway;
+pub(crate) mod server;
 
 use coordinator_postgres::tokio_postgres::{self, Client, NoTls};
 use coordinator_postgres::{

@@ -1,7 +1,15 @@
 //! The cases, each a promise by its name, and what a backend must promise or offer for a case to apply to it.
 
+mod contention;
 mod contract;
+mod crash;
+mod ends;
+mod fencing;
+mod network;
+mod pause;
+mod rivals;
 mod truth;
+mod wire;
 
 use crate::Reach;
 use crate::stage::{Promises, Stage};
@@ -68,15 +76,26 @@ impl Need {
 }
 
 pub(crate) fn all() -> Vec<Case> {
-    [contract::cases(), truth::cases()].into_iter().flatten().collect()
+    let all = [
+        contract::cases(),
+        truth::cases(),
+        crash::cases(),
+        pause::cases(),
+        network::cases(),
+        wire::cases(),
+        ends::cases(),
+        contention::cases(),
+        fencing::cases(),
+    ];
+    all.into_iter().flatten().collect()
 }
 
-/// What a file of cases offers, and what all of them need; one that is not named here is unused code, which the lints
-/// refuse.
+/// What a file of cases offers, each group with what it needs; one that is not named here is unused code, which the
+/// lints refuse.
 macro_rules! cases {
-    ($needs:expr; $($name:ident),* $(,)?) => {
+    ($($needs:expr => [$($name:ident),* $(,)?]),* $(,)?) => {
         pub(crate) fn cases() -> Vec<crate::cases::Case> {
-            vec![$(crate::cases::case(module_path!(), stringify!($name), $needs, $name)),*]
+            vec![$($(crate::cases::case(module_path!(), stringify!($name), $needs, $name)),*),*]
         }
     };
 }

@@ -6,10 +6,12 @@ use crate::{PATIENCE, Reach};
 use coordinator_core::{Distributed, Mode, Scope};
 use std::sync::Arc;
 
-super::cases![&[];
-    what_it_says_is_what_it_does_towards_a_second_process,
-    what_it_says_is_what_a_second_process_does_towards_it,
-    it_is_accepted_beside_a_shared_store_if_and_only_if_it_is_distributed,
+super::cases![
+    &[] => [
+        what_it_says_is_what_it_does_towards_a_second_process,
+        what_it_says_is_what_a_second_process_does_towards_it,
+        it_is_accepted_beside_a_shared_store_if_and_only_if_it_is_distributed,
+    ],
 ];
 
 const MODES: [(Mode, Mode); 3] =

@@ -1,11 +1,12 @@
 //! The program of an instance in a process of its own.
 
 use super::lock;
-use super::protocol::{Answer, Command, Line, Numbered, Told};
+use super::protocol::{Answer, Command, Line, Numbered, Span, Told};
 use crate::moment::Moment;
 use crate::stage::Backend;
 use crate::{Env, Handle};
-use coordinator_core::{ErasureCoordinatorExt, Error, Lease, Mode, Scope};
+use coordinator_core::{ErasureCoordinatorExt, Error, ErrorKind, Lease, Mode, Scope};
+use futures_util::future::try_join_all;
 use std::collections::HashMap;
 use std::io::Write;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -73,6 +74,11 @@ impl Agent {
                 Ok(Answer::Done)
             }
             Command::Churn { scope } => self.churn(&scope).await,
+            Command::Contend { scope, tasks, shared, rounds, limit } => {
+                let task = |task| self.contend(named(&scope), task < shared, rounds, limit);
+                let spans = try_join_all((0..tasks).map(task)).await?;
+                Ok(Answer::Contended(spans.concat()))
+            }
             Command::Step { scope, time } => {
                 let step = async move { tokio::time::sleep(time).await };
                 self.lease(&scope).irreversible(Duration::ZERO, step).await.map(|()| Answer::Done)
@@ -93,6 +99,24 @@ impl Agent {
         watch(&scope, &lease);
         lock(&self.leases).insert(scope, lease);
         Answer::Granted { at }
+    }
+
+    async fn contend(&self, scope: Scope, shared: bool, rounds: usize, limit: Duration) -> Result<Vec<Span>, Error> {
+        let mode = if shared { Mode::Shared } else { Mode::Exclusive };
+        let mut spans = Vec::new();
+        for _ in 0..rounds {
+            let asked = Moment::now();
+            let lease = self.handle().acquire_within(&scope, mode, limit).await?;
+            let (from, waited) = (Moment::now(), asked.elapsed());
+            let starved = || Error::new(ErrorKind::Unavailable, "contend", format!("not served within {limit:?}"));
+            let lease = lease.ok_or_else(starved)?;
+            let token = lease.fence().await?.get();
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            lease.ensure_live()?;
+            spans.push(Span { shared, waited, from, until: Moment::now(), token });
+            lease.release().await?;
+        }
+        Ok(spans)
     }
 
     async fn churn(&self, scope: &str) -> Result<Answer, Error> {

@@ -7,7 +7,7 @@ mod agent;
 mod protocol;
 
 pub(crate) use agent::serve;
-pub(crate) use protocol::{Answer, Command, Told};
+pub(crate) use protocol::{Answer, Command, Span, Told};
 
 use crate::{Env, PATIENCE, within};
 use coordinator_core::Mode;
@@ -73,7 +73,7 @@ impl Process {
     /// The command's answer, by a time that nothing takes. Commands run side by side.
     pub(crate) async fn ask(&self, command: Command) -> Answer {
         let what = format!("{} answers {command:?}", self.env.instance());
-        within(PATIENCE + PATIENCE, &what, self.tell(command).await).await
+        within(3 * PATIENCE, &what, self.tell(command).await).await
     }
 
     /// Sends the command; the answer is to be awaited where it is wanted.

@@ -52,6 +52,15 @@ pub(crate) enum Command {
     Churn {
         scope: String,
     },
+    /// That many tasks, of which the first `shared` want it shared, take the scope that often each; every wait within
+    /// the limit.
+    Contend {
+        scope: String,
+        tasks: usize,
+        shared: usize,
+        rounds: usize,
+        limit: Duration,
+    },
     /// Runs an irreversible step of that length under the lease.
     Step {
         scope: String,
@@ -70,6 +79,7 @@ pub(crate) enum Answer {
     /// The limit passed.
     TimedOut,
     Token(u64),
+    Contended(Vec<Span>),
     Live(bool),
     Seen {
         holders: usize,
@@ -82,6 +92,16 @@ pub(crate) enum Answer {
     },
     /// The process ended before it answered.
     Gone,
+}
+
+/// When a task of a crowd held the scope.
+#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Span {
+    pub(crate) shared: bool,
+    pub(crate) waited: Duration,
+    pub(crate) from: Moment,
+    pub(crate) until: Moment,
+    pub(crate) token: u64,
 }
 
 /// Said unasked, of a lease that was granted.
@@ -123,6 +143,11 @@ impl Answer {
     #[track_caller]
     pub(crate) fn token(self) -> u64 {
         if let Self::Token(token) = self { token } else { panic!("{self:?} instead of a token") }
+    }
+
+    #[track_caller]
+    pub(crate) fn spans(self) -> Vec<Span> {
+        if let Self::Contended(spans) = self { spans } else { panic!("{self:?} instead of a crowd's leases") }
     }
 
     #[track_caller]

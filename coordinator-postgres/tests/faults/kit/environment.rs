@@ -1,8 +1,8 @@
 //! The servers that `scripts/with-servers` gives, and a deployment of one's own on them.
 
+pub(crate) use coordinator_testkit::unique;
+
 use coordinator_postgres::{PostgresBuilder, PostgresCoordinator, Scope, tokio_postgres};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 use tokio_postgres::{Client, NoTls};
 
 pub(crate) fn variable(name: &str) -> String {
@@ -15,13 +15,6 @@ pub(crate) fn url() -> String {
 
 pub(crate) fn admin_url() -> String {
     variable("COORDINATOR_TEST_POSTGRES_ADMIN_URL")
-}
-
-/// A name that no other test has, in this run or an earlier one.
-pub(crate) fn unique(what: &str) -> String {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_micros();
-    format!("{what}-{:x}-{:x}-{:x}", since & 0xff_ffff_ffff, std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// The same URL to another place.

@@ -8,5 +8,6 @@ pub(crate) mod framing;
 pub(crate) mod instance;
 pub(crate) mod pgbouncer;
 pub(crate) mod proxy;
+#[path = "../../support/server.rs"]
 pub(crate) mod server;
 pub(crate) mod warnings;

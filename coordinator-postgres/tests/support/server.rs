@@ -1,8 +1,8 @@
 //! A server of the test's own, to be stopped, killed and copied.
+#![allow(dead_code, reason = "each test target uses a part")]
 
-use super::environment::{client, unique, variable};
 use coordinator_postgres::tokio_postgres::{self, NoTls};
-use coordinator_testkit::within;
+use coordinator_testkit::{unique, within};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::net::TcpListener;
@@ -97,7 +97,9 @@ impl Server {
     }
 
     pub(crate) async fn client(&self) -> Client {
-        client(&self.url()).await
+        let (client, connection) = tokio_postgres::connect(&self.url(), NoTls).await.expect("the server is there");
+        tokio::spawn(connection);
+        client
     }
 
     /// Returns when it has stopped.
@@ -159,7 +161,9 @@ fn serve(data: &Path, port: u16) -> Child {
 
 /// A program of PostgreSQL, as the account that may run it.
 fn program(name: &str) -> Command {
-    as_account(&Path::new(&variable("COORDINATOR_TEST_POSTGRES_BIN")).join(name))
+    let programs = std::env::var("COORDINATOR_TEST_POSTGRES_BIN");
+    let programs = programs.expect("COORDINATOR_TEST_POSTGRES_BIN is not set: run under scripts/with-servers");
+    as_account(&Path::new(&programs).join(name))
 }
 
 /// Servers refuse to run as root; and they end with the test that started them.
