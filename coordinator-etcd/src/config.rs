@@ -184,11 +184,11 @@ impl EtcdBuilder {
         options.most_scopes = Some(self.most_scopes);
         options.wait_for_room = self.wait_for_room;
         options.outlast_outages = outlast_outages;
-        options.digest_key.clone_from(&self.digest_key);
+        options.digest_key = self.digest_key;
         options.upkeep = upkeep;
         let cohort = Cohort::new(driver, options);
         cohort.heed(revoked);
-        Ok(EtcdCoordinator::new(cohort, self.digest_key))
+        Ok(EtcdCoordinator::new(cohort))
     }
 
     fn options(&self) -> ConnectOptions {

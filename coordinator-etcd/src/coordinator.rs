@@ -1,7 +1,7 @@
 use crate::config::EtcdBuilder;
 use crate::driver::EtcdDriver;
 use crate::revocation::revoke;
-use coordinator_core::{Cohort, CohortBacked, DigestKey, DistributedCoordinator, Error, ErrorKind, Lease, Scope};
+use coordinator_core::{Cohort, CohortBacked, DistributedCoordinator, Error, ErrorKind, Lease, Scope};
 use etcd_client::Compare;
 use std::fmt;
 
@@ -11,12 +11,11 @@ use std::fmt;
 /// is told. Later acquires work, on a lease that is made anew.
 pub struct EtcdCoordinator {
     cohort: Cohort<EtcdDriver>,
-    digest_key: Option<DigestKey>,
 }
 
 impl EtcdCoordinator {
-    pub(crate) fn new(cohort: Cohort<EtcdDriver>, digest_key: Option<DigestKey>) -> Self {
-        Self { cohort, digest_key }
+    pub(crate) fn new(cohort: Cohort<EtcdDriver>) -> Self {
+        Self { cohort }
     }
 
     /// With all options at their defaults; the endpoints are `http://host:port` or `https://host:port`, with commas in
@@ -74,7 +73,7 @@ impl EtcdCoordinator {
     /// [`Lost`](ErrorKind::Lost) when the lease is; [`Invalid`](ErrorKind::Invalid) for a lease of another coordinator.
     pub fn guard(&self, lease: &Lease) -> Result<Compare, Error> {
         lease.ensure_live()?;
-        let (_, place) = self.cohort.driver().held.find(self.digest(lease.scope()).digest()).ok_or_else(|| {
+        let place = self.cohort.driver().held.find(&self.cohort.digest(lease.scope())).ok_or_else(|| {
             Error::new(
                 ErrorKind::Invalid,
                 "guard",
@@ -100,15 +99,10 @@ impl EtcdCoordinator {
     /// May be dropped at any time; it may have been asked.
     pub async fn revoke(&self, scope: &Scope) -> Result<(), Error> {
         let plan = &self.cohort.driver().plan;
-        let (servers, key) = (plan.servers.clone(), plan.keyspace.revocation(&self.digest(scope)));
+        let (servers, key) = (plan.servers.clone(), plan.keyspace.revocation(&self.cohort.digest(scope)));
         let asked = plan.upkeep.spawn(async move { revoke(&servers, key).await });
         let ended = |error| Error::with_source(ErrorKind::Unavailable, "revoke", "the attempt was ended", error);
         asked.await.map_err(ended)?
-    }
-
-    /// The scope as the server sees it.
-    fn digest(&self, scope: &Scope) -> Scope {
-        self.digest_key.as_ref().map_or(*scope, |key| scope.keyed(key))
     }
 }
 

@@ -18,8 +18,9 @@ impl Grant {
     pub(crate) fn new(scope: Scope, place: Place, held: &Held) -> Self {
         let place = Arc::new(place);
         let mut all = held.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.insert(*scope.digest(), (scope, Arc::clone(&place)));
+        let before = all.insert(scope, Arc::clone(&place));
         drop(all);
+        drop(before); // it may be the last that holds a session
         let listed = Listed { held: held.clone(), scope, created: place.created };
         Self { place, _listed: Arc::new(listed) }
     }
@@ -39,13 +40,11 @@ impl coordinator_core::Grant for Grant {
 
 /// What the instance holds now.
 #[derive(Clone, Default)]
-pub(crate) struct Held(Arc<Mutex<ByDigest>>);
-
-type ByDigest = HashMap<[u8; 32], (Scope, Arc<Place>)>;
+pub(crate) struct Held(Arc<Mutex<HashMap<Scope, Arc<Place>>>>);
 
 impl Held {
-    pub(crate) fn find(&self, digest: &[u8; 32]) -> Option<(Scope, Arc<Place>)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(digest).cloned()
+    pub(crate) fn find(&self, scope: &Scope) -> Option<Arc<Place>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(scope).cloned()
     }
 }
 
@@ -59,8 +58,8 @@ struct Listed {
 impl Drop for Listed {
     fn drop(&mut self) {
         let mut all = self.held.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_ours = all.get(self.scope.digest()).is_some_and(|(_, place)| place.created == self.created);
-        let gone = is_ours.then(|| all.remove(self.scope.digest()));
+        let is_ours = all.get(&self.scope).is_some_and(|place| place.created == self.created);
+        let gone = is_ours.then(|| all.remove(&self.scope));
         drop(all);
         drop(gone); // it may be the last that holds the session
     }

@@ -1,6 +1,5 @@
 use coordinator_core::{Error, ErrorKind, Mode, Scope};
 use etcd_client::Compare;
-use std::fmt::Write;
 
 /// Where this deployment's keys are; no part of a scope's name but its digest is in them.
 #[derive(Clone, Debug)]
@@ -25,7 +24,7 @@ impl Keyspace {
     }
 
     pub(crate) fn line(&self, scope: &Scope) -> Line {
-        Line { directory: format!("{}/locks/{}/", self.namespace, hex(scope.digest())) }
+        Line { directory: format!("{}/locks/{}/", self.namespace, hex::encode(scope.digest())) }
     }
 
     /// The key that lives as long as the instance's lease.
@@ -39,7 +38,12 @@ impl Keyspace {
     }
 
     pub(crate) fn revocation(&self, scope: &Scope) -> String {
-        self.revocations() + &hex(scope.digest())
+        self.revocations() + &hex::encode(scope.digest())
+    }
+
+    /// Whose revocation that key is.
+    pub(crate) fn revoked(&self, key: &[u8]) -> Option<Scope> {
+        key.strip_prefix(self.revocations().as_bytes()).and_then(read)
     }
 }
 
@@ -86,21 +90,11 @@ const fn letter(mode: Mode) -> &'static str {
     }
 }
 
-fn hex(digest: &[u8; 32]) -> String {
-    digest.iter().fold(String::with_capacity(64), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}"); // a String takes everything
-        text
-    })
-}
-
-/// The digest that a key of a revocation ends with.
-pub(crate) fn digest(hex: &[u8]) -> Option<[u8; 32]> {
-    let hex = std::str::from_utf8(hex).ok().filter(|hex| hex.len() == 64 && hex.is_ascii())?;
-    let mut digest = [0; 32];
-    for (at, byte) in digest.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).ok()?;
-    }
-    Some(digest)
+/// `None` for what no instance wrote.
+fn read(digest: &[u8]) -> Option<Scope> {
+    let mut bytes = [0; 32];
+    hex::decode_to_slice(digest, &mut bytes).ok()?;
+    Some(Scope::from_digest(bytes))
 }
 
 #[cfg(test)]
@@ -122,15 +116,13 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_is_read_back() {
+    fn a_scope_is_read_as_it_was_written_and_nothing_else_is() {
         let (keyspace, scope) = (Keyspace::new("n").expect("valid"), Scope::new("abc").expect("valid"));
         let key = keyspace.revocation(&scope);
-        assert_eq!(
-            digest(key.strip_prefix(&keyspace.revocations()).expect("its own").as_bytes()),
-            Some(*scope.digest())
-        );
-        assert_eq!(digest(b"zz"), None);
-        assert_eq!(digest("é".repeat(32).as_bytes()), None);
+        assert_eq!(keyspace.revoked(key.as_bytes()), Some(scope));
+        for other in [&key[1..], &key[..key.len() - 1], &format!("{key}0"), "n/revocations/", ""] {
+            assert_eq!(keyspace.revoked(other.as_bytes()), None, "{other}");
+        }
     }
 
     #[test]

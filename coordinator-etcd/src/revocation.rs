@@ -1,5 +1,5 @@
 use crate::grant::Held;
-use crate::keys::{Keyspace, digest};
+use crate::keys::Keyspace;
 use crate::servers::Servers;
 use crate::session::LIMIT;
 use crate::watcher::Watcher;
@@ -68,9 +68,9 @@ impl Ear {
         });
         for key in found.await?.value.kvs() {
             *seen = key.mod_revision().max(*seen);
-            let held = key.key().strip_prefix(prefix.as_bytes()).and_then(digest).and_then(|key| self.held.find(&key));
             // Who took the scope afterwards was not meant.
-            if let Some((scope, place)) = held
+            if let Some(scope) = self.keyspace.revoked(key.key())
+                && let Some(place) = self.held.find(&scope)
                 && place.created < key.mod_revision()
             {
                 let _ = self.revoked.send(scope); // nobody heeds it where the coordinator is gone

@@ -78,13 +78,12 @@ impl LeaseSession {
             owed,
             ended: CancellationToken::new(),
         });
-        // From here on the lease has an owner, who revokes it should the rest fail.
+        // Without its key the lease holds nothing: should this fail, it is left to its TTL.
+        state.begin_epoch("connect", plan.connect_timeout, &[]).await?;
         let renewal = Renewal { state: Arc::clone(&state), watcher: plan.watcher.clone() };
         drop(plan.upkeep.spawn(state.session.expiry(&plan.upkeep)));
         drop(plan.upkeep.spawn(renewal.run(abandoned.clone(), debts)));
-        let open = Self { state, _abandoned: Arc::new(abandoned.drop_guard()) };
-        open.state.begin_epoch("connect", plan.connect_timeout, &[]).await?;
-        Ok(open)
+        Ok(Self { state, _abandoned: Arc::new(abandoned.drop_guard()) })
     }
 
     /// Ends it with that reason; resolves when the server knows, or the time to tell it is over.
