@@ -71,8 +71,8 @@ impl Cluster {
     }
 
     async fn is_there(&self) -> bool {
-        match self.client().await {
-            Ok(client) => client.kv_client().get("x", None).await.is_ok(),
+        match Box::pin(self.client()).await {
+            Ok(client) => Box::pin(client.kv_client().get("x", None)).await.is_ok(),
             Err(_) => false,
         }
     }
