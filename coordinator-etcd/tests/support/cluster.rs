@@ -77,6 +77,19 @@ impl Cluster {
         }
     }
 
+    /// Waits until each member does, and knows the leader.
+    pub(crate) async fn is_complete(&self) {
+        for member in &self.members {
+            within(STARTS, "each member answers", async {
+                let client = Box::pin(Client::connect([&member.endpoint], None)).await.expect("no I/O yet");
+                while Box::pin(client.kv_client().get("x", None)).await.is_err() {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            })
+            .await;
+        }
+    }
+
     /// Of the members that run.
     pub(crate) async fn client(&self) -> Result<Client, coordinator_etcd::etcd_client::Error> {
         let options = ConnectOptions::new().with_timeout(Duration::from_secs(2));
