@@ -106,7 +106,8 @@ impl Place {
     pub(crate) async fn verify(&self) -> Result<(), Error> {
         let state = &self.session.state;
         let renewal = async { state.renew(LIMIT).await.map_err(|refused| state.told("verify", refused)) };
-        let (answer, ()) = tokio::try_join!(self.ask("verify", LIMIT, Vec::new()), renewal)?;
+        // With a look, since a server answers a transaction of conditions alone from what it knew some time ago.
+        let (answer, ()) = tokio::try_join!(self.ask("verify", LIMIT, vec![state.look()]), renewal)?;
         if answer.value.succeeded() { Ok(()) } else { Err(state.not_held("verify")) }
     }
 

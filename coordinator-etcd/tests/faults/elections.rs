@@ -68,8 +68,9 @@ async fn a_frozen_member_is_not_waited_for() {
     let cluster = Cluster::start(3).await;
     let deployment = Deployment::at(cluster.endpoints());
     let (holder, other) = (deployment.connect("holder").await, deployment.connect("other").await);
-    let held = soon(&holder, &scope("held"), Mode::Exclusive).await;
     for member in 0..3 {
+        let held = soon(&holder, &scope("held"), Mode::Exclusive).await;
+        let is_leader = cluster.leader().await == member;
         cluster.freeze(member);
         let begin = Instant::now();
         for coordinator in [&holder, &other] {
@@ -80,6 +81,9 @@ async fn a_frozen_member_is_not_waited_for() {
         held.verify(Duration::from_secs(1)).await.expect("renewed");
         cluster.thaw(member);
         cluster.is_complete().await;
+        // A leader that wakes may still revoke what ended by its clock (etcd-io/etcd issue 15247): then that is told.
+        let outcome = held.release().await;
+        assert!(outcome.is_ok() || is_leader && outcome.is_err_and(|error| error.is_lost()));
     }
 }
 
@@ -98,7 +102,9 @@ async fn without_a_majority_the_loss_is_told_by_the_own_clock_and_afterwards_lea
         cluster.kill(member);
     }
     let begin = Instant::now();
-    let reason = within(TTL, "the loss is told", lease.lost()).await;
+    // A leader without followers renews leases until it notices, two election time-outs at most; who follows it extends
+    // them by as much.
+    let reason = within(TTL + Duration::from_secs(2), "the loss is told", lease.lost()).await;
     measured("the majority is killed: until the loss was told", &mut [begin.elapsed()]);
     assert_eq!(reason, LossReason::DeadlinePassed);
     assert_eq!(lease.release().await.expect_err("lost").kind(), ErrorKind::Lost(LossReason::DeadlinePassed));
