@@ -1,4 +1,5 @@
 use coordinator_core::{Error, ErrorKind};
+use std::error::Error as _;
 use tonic::Code;
 
 /// What a caller can do about an error of the client, or of the server.
@@ -41,6 +42,8 @@ fn told(status: &tonic::Status) -> (ErrorKind, String) {
         Code::InvalidArgument | Code::FailedPrecondition | Code::Unimplemented | Code::OutOfRange => {
             (ErrorKind::Invalid, because("the server does not take the request"))
         }
+        // With a source it is the connection's own.
+        _ if status.source().is_some() => (ErrorKind::Unavailable, because("the server could not be reached")),
         _ => (ErrorKind::Unavailable, because("the server did not do it now")),
     }
 }

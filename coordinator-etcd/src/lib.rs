@@ -20,6 +20,11 @@
 //! # }
 //! ```
 //!
+//! What the server gets wrong: a leader that stood still for longer than a TTL (a disk that hung, a machine that was
+//! paused) may, when it wakes, revoke leases that were renewed elsewhere, or renew leases that have ended (etcd issue
+//! 15247). The first is told at once; against the second only fencing tokens protect. Later releases of 3.4 and of 3.5 have
+//! the fix.
+//!
 //! Building this crate takes the `protoc` program (Debian's `protobuf-compiler`), which generates etcd's client.
 
 mod config;
