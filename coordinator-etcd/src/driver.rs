@@ -76,14 +76,10 @@ impl Driver for EtcdDriver {
     }
 
     async fn unlock(&self, _: Scope, grant: Grant) -> Result<(), Error> {
-        match grant.place.leave("release", grant.session().remaining()).await {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(grant.place.session.state.not_held("release")),
-            Err(error) => {
-                grant.place.session.state.owe(grant.place.key.clone());
-                Err(error)
-            }
+        if grant.place.leave("release", grant.session().remaining()).await? {
+            return Ok(());
         }
+        Err(grant.place.session.state.not_held("release"))
     }
 
     async fn contended(&self, scope: Scope, grant: Grant, _: Look) -> Result<bool, Error> {

@@ -4,7 +4,7 @@ use coordinator_core::{Error, Mode, Scope, Session};
 use etcd_client::{Compare, CompareOp, GetOptions, KvClient, Txn, TxnOp, TxnOpResponse, TxnResponse};
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// A place in a scope's line that is served.
@@ -66,14 +66,21 @@ impl Drop for Listed {
 }
 
 /// An instance's key in a scope's line, by the revision that created it.
+///
+/// Dropped without having been left, as after a failure, it is the session's to remove.
 pub(crate) struct Place {
     pub(crate) session: LeaseSession,
     pub(crate) key: String,
     pub(crate) created: i64,
     pub(crate) mode: Mode,
+    left: OnceLock<()>,
 }
 
 impl Place {
+    pub(crate) fn new(session: LeaseSession, key: String, created: i64, mode: Mode) -> Self {
+        Self { session, key, created, mode, left: OnceLock::new() }
+    }
+
     /// Holds while the place is ours: keys have unique names, and a key that is made anew has another revision.
     pub(crate) fn is_ours(&self) -> Compare {
         Compare::create_revision(self.key.as_str(), CompareOp::Equal, self.created)
@@ -111,11 +118,12 @@ impl Place {
         if answer.value.succeeded() { Ok(()) } else { Err(state.not_held("verify")) }
     }
 
-    /// Deletes the key; whether it was there.
+    /// Deletes the key; whether it was there. Asked until it is answered, the limit is over, or the session lost.
     pub(crate) async fn leave(&self, operation: &'static str, limit: Duration) -> Result<bool, Error> {
         let answer = self.ask(operation, limit, vec![TxnOp::delete(self.key.as_str(), None)]).await?;
         // Of two requests the one that is answered may find what the other has done: nobody else knows the key, and the
         // lease, without which it would have gone, lives.
+        let _ = self.left.set(()); // or by an earlier request
         let is_known = answer.value.succeeded() || !answer.is_first;
         Ok(is_known && self.session.state.session.loss().is_none())
     }
@@ -132,5 +140,13 @@ impl Place {
             Some(TxnOpResponse::Get(found)) => found.count() > own,
             _ => true,
         })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.left.get().is_none() {
+            self.session.state.owe(std::mem::take(&mut self.key));
+        }
     }
 }

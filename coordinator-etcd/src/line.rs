@@ -69,7 +69,7 @@ impl Line {
         look: Option<TxnOp>,
     ) -> Result<Option<(Place, Option<TxnResponse>)>, Error> {
         let state = &session.state;
-        let place = |key, created| Place { session: session.clone(), key, created, mode };
+        let place = |key, created| Place::new(session.clone(), key, created, mode);
         let mut last = unfit("the session began new epochs again and again");
         for _ in 0..ATTEMPTS {
             let (key, epoch) = (state.place(self, mode), state.epoch());

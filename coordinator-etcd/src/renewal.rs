@@ -22,7 +22,6 @@ pub(crate) struct Renewal {
 
 impl Renewal {
     pub(crate) async fn run(self, abandoned: CancellationToken, debts: UnboundedReceiver<String>) {
-        let _ended = self.state.ended.clone().drop_guard();
         let reason = tokio::select! {
             biased;
             reason = self.state.session.lost() => reason,
@@ -98,6 +97,14 @@ impl Renewal {
             }
             _ => {}
         }
+    }
+}
+
+/// Also where its runtime is shut down under it.
+impl Drop for Renewal {
+    fn drop(&mut self) {
+        self.state.session.lose(LossReason::ShutDown); // what it is lost by already stays
+        self.state.ended.cancel();
     }
 }
 

@@ -69,14 +69,8 @@ impl Waiting {
         while let Turn::Behind(before) = turn {
             match self.until_it_moves(line, &place, before, unwanted).await {
                 Ok(Some(moved)) => turn = moved,
-                Ok(None) => {
-                    self.leave(&place).await?;
-                    return Ok(Outcome::Unwanted);
-                }
-                Err(error) => {
-                    self.leave(&place).await?;
-                    return Err(error);
-                }
+                Ok(None) => return place.leave("lock", LIMIT).await.map(|_| Outcome::Unwanted),
+                Err(error) => return Err(error),
             }
         }
         // E2: a place that is served on a lease that is lost is no grant.
@@ -124,16 +118,6 @@ impl Waiting {
             }
             sleep(PAUSE).await;
         }
-    }
-
-    /// Gives the place up. What can't be confirmed is the session's to remove.
-    async fn leave(&self, place: &Place) -> Result<(), Error> {
-        let left = place.leave("lock", LIMIT).await;
-        if left.is_err() && place.session.state.session.loss().is_none() {
-            place.session.state.owe(place.key.clone());
-            return left.map(drop);
-        }
-        Ok(())
     }
 }
 
