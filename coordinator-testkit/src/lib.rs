@@ -39,6 +39,7 @@ mod cases;
 mod env;
 pub mod faults;
 mod harness;
+pub mod history;
 mod moment;
 mod process;
 mod stage;

@@ -9,6 +9,11 @@ use std::time::Duration;
 pub struct Moment(u64);
 
 impl Moment {
+    /// That long after boot.
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
     /// This moment.
     pub fn now() -> Self {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);

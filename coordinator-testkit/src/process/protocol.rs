@@ -1,5 +1,6 @@
 //! What the two processes say to each other.
 
+use crate::history::ModeName;
 use crate::moment::Moment;
 use coordinator_core::{Error, Mode};
 use serde::{Deserialize, Serialize};
@@ -154,11 +155,4 @@ impl Answer {
     pub(crate) fn lost(self) {
         assert!(matches!(self, Self::Failed { is_lost: true, .. }), "{self:?} instead of a loss");
     }
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "Mode")]
-enum ModeName {
-    Exclusive,
-    Shared,
 }
