@@ -1,12 +1,13 @@
 //! What a case works with.
 
 use crate::faults::Link;
+use crate::history::{Allowed, Recorder};
 use crate::process::Process;
 use crate::{Env, Framing, Handle, Harness, Reach, Server};
 use async_trait::async_trait;
 use coordinator_core::Error;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// A harness whose types are forgotten, so that the cases are compiled once.
@@ -90,11 +91,13 @@ impl<H> fmt::Debug for Erased<H> {
 pub(crate) struct Stage {
     backend: Arc<dyn Backend>,
     env: Env,
+    recorder: Arc<Recorder>,
+    allowed: Arc<OnceLock<Allowed>>,
 }
 
 impl Stage {
-    pub(crate) fn new(backend: Arc<dyn Backend>, env: Env) -> Self {
-        Self { backend, env }
+    pub(crate) fn new(case: &str, backend: Arc<dyn Backend>, env: Env) -> Self {
+        Self { backend, env, recorder: Arc::new(Recorder::new(case)), allowed: Arc::default() }
     }
 
     pub(crate) fn promises(&self) -> &Promises {
@@ -118,11 +121,26 @@ impl Stage {
 
     /// An instance in a process of its own; connected when this returns.
     pub(crate) async fn process(&self) -> Process {
-        Process::start(&self.env()).await
+        self.process_in(&self.env()).await
     }
 
     pub(crate) async fn process_in(&self, env: &Env) -> Process {
-        Process::start(env).await
+        Process::start(env, &self.recorder).await
+    }
+
+    /// Two may believe at the same time for that long, in this case.
+    pub(crate) fn allow_overlap(&self, overlap: Duration) {
+        let _ = self.allowed.set(Allowed::overlap(overlap)); // the first stays
+    }
+
+    /// What the case records beside what its processes do.
+    pub(crate) fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
+    /// Holds only if what the processes did and were told is what a lock allows.
+    pub(crate) fn check_history(&self) {
+        self.recorder.check(&self.allowed.get().copied().unwrap_or_default());
     }
 
     /// A way to the servers that can be cut, silenced and slowed.

@@ -52,10 +52,11 @@ impl Suite {
             let name = format!("not_applicable::{}", case.name);
             return Trial::test(name, move || Err(Failed::from(why))).with_ignored_flag(true);
         }
-        Trial::test(case.name, move || {
+        Trial::test(case.name.clone(), move || {
             let env = Env::new(servers(&*backend, given)?);
-            let stage = Stage::new(backend, env.clone());
-            block_on((case.run)(stage));
+            let stage = Stage::new(&case.name, backend, env.clone());
+            block_on((case.run)(stage.clone()));
+            stage.check_history();
             env.remove_directory();
             Ok(())
         })

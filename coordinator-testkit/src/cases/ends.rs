@@ -21,6 +21,7 @@ super::cases![
 ];
 
 async fn a_session_that_the_server_ends_is_told_within_the_notice_and_followed(stage: Stage) {
+    stage.allow_overlap(stage.promises().notice);
     let (mut notices, mut overlaps) = (Vec::new(), Vec::new());
     for _ in 0..5 {
         let mut rivals = Rivals::start(&stage).await;

@@ -75,7 +75,7 @@ impl Agent {
             }
             Command::Churn { scope } => self.churn(&scope).await,
             Command::Contend { scope, tasks, shared, rounds, limit } => {
-                let task = |task| self.contend(named(&scope), task < shared, rounds, limit);
+                let task = |task| self.contend(named(&scope), task, task < shared, rounds, limit);
                 let spans = try_join_all((0..tasks).map(task)).await?;
                 Ok(Answer::Contended(spans.concat()))
             }
@@ -101,19 +101,26 @@ impl Agent {
         Answer::Granted { at }
     }
 
-    async fn contend(&self, scope: Scope, shared: bool, rounds: usize, limit: Duration) -> Result<Vec<Span>, Error> {
+    async fn contend(
+        &self,
+        scope: Scope,
+        task: usize,
+        shared: bool,
+        rounds: usize,
+        limit: Duration,
+    ) -> Result<Vec<Span>, Error> {
         let mode = if shared { Mode::Shared } else { Mode::Exclusive };
         let mut spans = Vec::new();
         for _ in 0..rounds {
             let asked = Moment::now();
             let lease = self.handle().acquire_within(&scope, mode, limit).await?;
-            let (from, waited) = (Moment::now(), asked.elapsed());
+            let from = Moment::now();
             let starved = || Error::new(ErrorKind::Unavailable, "contend", format!("not served within {limit:?}"));
             let lease = lease.ok_or_else(starved)?;
-            let token = lease.fence().await?.get();
+            let (token, fenced) = (lease.fence().await?.get(), Moment::now());
             tokio::time::sleep(Duration::from_millis(1)).await;
             lease.ensure_live()?;
-            spans.push(Span { shared, waited, from, until: Moment::now(), token });
+            spans.push(Span { task, shared, asked, from, fenced, until: Moment::now(), token });
             lease.release().await?;
         }
         Ok(spans)

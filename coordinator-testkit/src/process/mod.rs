@@ -9,7 +9,8 @@ mod protocol;
 pub(crate) use agent::serve;
 pub(crate) use protocol::{Answer, Command, Span, Told};
 
-use crate::{Env, PATIENCE, within};
+use crate::history::{Client, Recorder, Step};
+use crate::{Env, Moment, PATIENCE, within};
 use coordinator_core::Mode;
 use protocol::{AGENT, Line, Numbered};
 use rustix::process::{Pid, Signal, kill_process};
@@ -37,12 +38,15 @@ pub(crate) struct Process {
     numbers: AtomicU64,
     open: Arc<Mutex<HashMap<u64, oneshot::Sender<Answer>>>>,
     told: AsyncMutex<mpsc::UnboundedReceiver<Told>>,
+    /// Records what it is asked and what it says.
+    client: Client,
+    recorder: Arc<Recorder>,
     reading: JoinHandle<()>,
 }
 
 impl Process {
     /// Connected when this returns.
-    pub(crate) async fn start(env: &Env) -> Self {
+    pub(crate) async fn start(env: &Env, recorder: &Arc<Recorder>) -> Self {
         let mut command = tokio::process::Command::new(std::env::current_exe().expect("this program"));
         command.env(AGENT, serde_json::to_string(env).expect("text")).kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -51,7 +55,8 @@ impl Process {
         let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw).expect("it runs");
         let open = Arc::default();
         let (tell, told) = mpsc::unbounded_channel();
-        let reading = tokio::spawn(read(output, Arc::clone(&open), tell));
+        let client = recorder.client_of(env.instance(), "case");
+        let reading = tokio::spawn(read(output, Arc::clone(&open), client.clone(), tell));
         let process = Self {
             env: env.clone(),
             child: Mutex::new(child),
@@ -60,6 +65,8 @@ impl Process {
             numbers: AtomicU64::new(0),
             open,
             told: AsyncMutex::new(told),
+            client,
+            recorder: Arc::clone(recorder),
             reading,
         };
         process.ask(Command::Connect).await.done();
@@ -92,24 +99,37 @@ impl Process {
     }
 
     pub(crate) async fn acquire(&self, scope: &str, mode: Mode, limit: Duration) -> Answer {
-        self.ask(Command::Acquire { scope: scope.into(), mode, limit }).await
+        self.client.does(scope, Step::Invoke(mode));
+        let answer = self.ask(Command::Acquire { scope: scope.into(), mode, limit }).await;
+        self.client.answered(scope, mode, answer)
     }
 
     /// As [`acquire`](Self::acquire), without waiting for the answer here.
     pub(crate) async fn queue(&self, scope: &str, mode: Mode) -> impl Future<Output = Answer> + Send + 'static + use<> {
-        self.tell(Command::Acquire { scope: scope.into(), mode, limit: 3 * PATIENCE }).await
+        self.client.does(scope, Step::Invoke(mode));
+        let answer = self.tell(Command::Acquire { scope: scope.into(), mode, limit: 3 * PATIENCE }).await;
+        let (client, scope) = (self.client.clone(), scope.to_owned());
+        async move { client.answered(&scope, mode, answer.await) }
     }
 
     pub(crate) async fn try_acquire(&self, scope: &str, mode: Mode) -> Answer {
-        self.ask(Command::TryAcquire { scope: scope.into(), mode }).await
+        self.client.does(scope, Step::Invoke(mode));
+        let answer = self.ask(Command::TryAcquire { scope: scope.into(), mode }).await;
+        self.client.answered(scope, mode, answer)
     }
 
     pub(crate) async fn release(&self, scope: &str) -> Answer {
-        self.ask(Command::Release { scope: scope.into() }).await
+        self.client.does(scope, Step::Release);
+        self.client.failed(scope, self.ask(Command::Release { scope: scope.into() }).await)
     }
 
     pub(crate) async fn fence(&self, scope: &str) -> Answer {
-        self.ask(Command::Fence { scope: scope.into() }).await
+        let asked = Moment::now();
+        let answer = self.ask(Command::Fence { scope: scope.into() }).await;
+        if let Answer::Token(token) = answer {
+            self.client.does(scope, Step::Token { token, asked });
+        }
+        self.client.failed(scope, answer)
     }
 
     /// Whether it believes in its lease.
@@ -125,14 +145,17 @@ impl Process {
     }
 
     pub(crate) fn kill(&self) {
+        self.recorder.killed(self.env.instance());
         self.signal(Signal::KILL);
     }
 
     pub(crate) fn freeze(&self) {
+        self.recorder.note(self.env.instance(), "frozen");
         self.signal(Signal::STOP);
     }
 
     pub(crate) fn thaw(&self) {
+        self.recorder.note(self.env.instance(), "thawed");
         self.signal(Signal::CONT);
     }
 
@@ -155,6 +178,7 @@ impl Drop for Process {
 async fn read(
     output: ChildStdout,
     open: Arc<Mutex<HashMap<u64, oneshot::Sender<Answer>>>>,
+    client: Client,
     tell: mpsc::UnboundedSender<Told>,
 ) {
     let mut lines = BufReader::new(output).lines();
@@ -165,7 +189,10 @@ async fn read(
                     let _ = reply.send(answer); // the case may not want it any more
                 }
             }
-            Ok(Line::Told(told)) => drop(tell.send(told)), // as above
+            Ok(Line::Told(told)) => {
+                client.told(&told);
+                let _ = tell.send(told); // as above
+            }
             Err(_) => println!("{line}"),
         }
     }

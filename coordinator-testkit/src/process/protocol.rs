@@ -98,9 +98,11 @@ pub(crate) enum Answer {
 /// When a task of a crowd held the scope.
 #[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Span {
+    pub(crate) task: usize,
     pub(crate) shared: bool,
-    pub(crate) waited: Duration,
+    pub(crate) asked: Moment,
     pub(crate) from: Moment,
+    pub(crate) fenced: Moment,
     pub(crate) until: Moment,
     pub(crate) token: u64,
 }
