@@ -130,7 +130,7 @@ impl Driver for RedisDriver {
 
     async fn inspect(&self, scope: Scope, own: Inspection) -> Result<Inspection, Error> {
         let line = self.sessions.current().await?.line(&scope).await?;
-        inspection(line, own, &self.sessions.plan().instance)
+        inspection(line, &own, &self.sessions.plan().instance)
     }
 
     async fn close(&self) {

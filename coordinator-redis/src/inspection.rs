@@ -3,7 +3,7 @@ use redis::Value;
 use std::time::{Duration, UNIX_EPOCH};
 
 /// What the server and this instance's own queue know; the line names the own instance by nothing.
-pub(crate) fn inspection(line: Value, own: Inspection, instance: &str) -> Result<Inspection, Error> {
+pub(crate) fn inspection(line: Value, own: &Inspection, instance: &str) -> Result<Inspection, Error> {
     let line: Vec<(String, String, String, String)> = redis::from_redis_value(line).map_err(|error| {
         Error::with_source(ErrorKind::Unavailable, "inspect", "the server's answer can't be read", error)
     })?;

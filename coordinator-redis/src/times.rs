@@ -30,7 +30,7 @@ impl Times {
 
     /// What a session's key has left when a waiter is to be skipped.
     pub(crate) fn floor(&self) -> Duration {
-        self.time_to_live - self.silence_of_waiters()
+        self.time_to_live.saturating_sub(self.silence_of_waiters())
     }
 
     pub(crate) fn heartbeat(&self) -> Duration {
